@@ -1,0 +1,55 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/settings.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti {
+namespace {
+
+TEST(Clock, TicksFollowTheMonotonicClock) {
+  const auto start = ticks();
+  usleep(20000);
+  EXPECT_NEAR(microseconds_since(start), 20000, 15000);
+}
+
+TEST(Deadline, NeverDoesNotPassAndZeroPassesAtOnce) {
+  EXPECT_FALSE(Deadline::never().passed());
+  EXPECT_TRUE(Deadline::in(0).passed());
+  EXPECT_EQ(Deadline::never().poll_milliseconds(7), 7);
+  EXPECT_EQ(Deadline::in(-1).poll_milliseconds(), 0);
+}
+
+TEST(Fd, IsClosedInAForkedChildSoThatThePeerSeesTheParentsDeath) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) _exit(write(ends[1], "x", 1) < 0 ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "the child could still write";
+  EXPECT_EQ(write(write_end.get(), "x", 1), 1);
+}
+
+TEST(Settings, EveryOneHasHelpAndStandsInOrder) {
+  std::string previous;
+  for (const SettingInfo& setting : describe_settings()) {
+    EXPECT_FALSE(setting.help.empty());
+    EXPECT_LT(previous, setting.name);
+    previous = setting.name;
+  }
+}
+
+TEST(Types, NamesAndSizesCoverTheEnumeration) {
+  for (int type = 0; type < kDataTypes; ++type) EXPECT_NE(name_of(static_cast<DataType>(type)), "?");
+  for (int op = 0; op < kOperators; ++op) EXPECT_NE(name_of(static_cast<Operator>(op)), "?");
+  EXPECT_EQ(size_of(DataType::bfloat16), 2u);
+}
+
+}  // namespace
+}  // namespace tutti

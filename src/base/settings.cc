@@ -1,0 +1,166 @@
+#include "base/settings.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <variant>
+
+namespace tutti {
+namespace {
+
+using Field = std::variant<std::string Settings::*, bool Settings::*, int Settings::*, double Settings::*>;
+
+struct Entry {
+  const char* name;
+  Field field;
+  const char* help;
+};
+
+const std::vector<Entry>& entries() {
+  static const std::vector<Entry> all = {
+      {"TUTTI_CMA", &Settings::cross_memory_attach, "read peers' ordinary memory with process_vm_readv"},
+      {"TUTTI_FAMILY", &Settings::family, "address family: ipv4, ipv6; empty: either"},
+      {"TUTTI_HEARTBEAT_TIMEOUT", &Settings::heartbeat_timeout, "seconds of silence after which a host counts as dead"},
+      {"TUTTI_HOST_ID", &Settings::host_id, "the host's identity; ranks whose ids differ do not share memory"},
+      {"TUTTI_INSECURE", &Settings::insecure, "accept a job without a secret beyond loopback"},
+      {"TUTTI_INTERFACES", &Settings::interfaces, "interfaces to use: names or prefixes, ^ excludes, = is exact"},
+      {"TUTTI_ISA", &Settings::isa, "reduction kernels: scalar, avx2, avx512; empty: the best there is"},
+      {"TUTTI_JOIN_TIMEOUT", &Settings::join_timeout, "seconds to wait for all ranks to join"},
+      {"TUTTI_LATE_WARNING", &Settings::late_warning, "seconds until a rank that has not entered is named"},
+      {"TUTTI_LOG", &Settings::log, "off, error, warn, info, debug"},
+      {"TUTTI_LOG_FILE", &Settings::log_file, "where log lines go; empty: standard error"},
+      {"TUTTI_PLAN_DIR", &Settings::plan_dir, "folder of program files to select from"},
+      {"TUTTI_PORT_RANGE", &Settings::port_range, "ports to listen on, first-last; empty: any"},
+      {"TUTTI_REPRODUCIBLE", &Settings::reproducible, "same bits whatever the size and layout: reduce in rank order"},
+      {"TUTTI_SECRET", &Settings::secret, "the job's secret"},
+      {"TUTTI_SECRET_FILE", &Settings::secret_file, "file that holds the job's secret"},
+      {"TUTTI_SELECT", &Settings::select, "program selection, e.g. all_reduce:0-32K:direct;all_gather:*:ring"},
+      {"TUTTI_SHM", &Settings::shm, "shared memory between ranks of a host"},
+      {"TUTTI_SPIN_US", &Settings::spin_us, "microseconds a wait spins where cores suffice"},
+      {"TUTTI_TCP_LANES", &Settings::tcp_lanes, "TCP connections per peer"},
+      {"TUTTI_TIMEOUT", &Settings::operation_timeout, "seconds an operation may take; 0: no limit"},
+      {"TUTTI_TUNE_FILE", &Settings::tune_file, "table written by `tutti tune`"},
+      {"TUTTI_YIELD_US", &Settings::yield_us, "microseconds a wait yields before it sleeps"},
+  };
+  return all;
+}
+
+bool parse(const std::string& text, std::string& value) {
+  value = text;
+  return true;
+}
+
+bool parse(const std::string& text, bool& value) {
+  if (text == "1" || text == "true" || text == "on" || text == "yes") return value = true, true;
+  if (text == "0" || text == "false" || text == "off" || text == "no") return value = false, true;
+  return false;
+}
+
+template <typename Number, typename Convert>
+bool parse_number(const std::string& text, Number& value, Convert convert) {
+  char* end = nullptr;
+  const auto parsed = convert(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(parsed >= 0)) return false;
+  value = static_cast<Number>(parsed);
+  return true;
+}
+
+bool parse(const std::string& text, int& value) {
+  return parse_number(text, value, [](const char* from, char** end) { return std::strtol(from, end, 10); });
+}
+
+bool parse(const std::string& text, double& value) {
+  return parse_number(text, value, [](const char* from, char** end) { return std::strtod(from, end); });
+}
+
+std::string to_text(const std::string& value) { return value; }
+std::string to_text(bool value) { return value ? "1" : "0"; }
+std::string to_text(int value) { return std::to_string(value); }
+std::string to_text(double value) { return fmt::format("{:g}", value); }
+
+struct Loaded {
+  Settings settings;
+  std::vector<std::string> errors;
+
+  Loaded() {
+    for (const Entry& entry : entries()) {
+      const char* text = std::getenv(entry.name);
+      if (text == nullptr) continue;
+      const bool read = std::visit([&](auto field) { return parse(text, settings.*field); }, entry.field);
+      if (!read) errors.push_back(fmt::format("{}='{}' cannot be read; the default is used", entry.name, text));
+    }
+    if (settings.secret.empty() && !settings.secret_file.empty()) read_secret_file();
+  }
+
+  void read_secret_file() {
+    std::ifstream file(settings.secret_file);
+    if (!std::getline(file, settings.secret) || settings.secret.empty())
+      errors.push_back(fmt::format("TUTTI_SECRET_FILE='{}' holds no secret", settings.secret_file));
+  }
+};
+
+const Loaded& loaded() {
+  static const Loaded instance;
+  return instance;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+// Set by `tutti run` and the bootstrap for its ranks; not settings a person makes.
+constexpr std::string_view kLaunchVariables[] = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_ADDRESS", "TUTTI_LOCAL_RANK",
+                                                 "TUTTI_LOCAL_SIZE", "TUTTI_UNIQUE_ID"};
+
+}  // namespace
+
+const Settings& settings() { return loaded().settings; }
+
+std::vector<std::string> setting_errors() { return loaded().errors; }
+
+std::vector<SettingInfo> describe_settings() {
+  static constexpr const char* kTypes[] = {"text", "flag", "number", "number"};
+  const Settings defaults;
+  std::vector<SettingInfo> all;
+  for (const Entry& entry : entries()) {
+    const auto show = [&](const Settings& from) {
+      return std::visit([&](auto field) { return to_text(from.*field); }, entry.field);
+    };
+    const bool hide = std::string_view(entry.name) == "TUTTI_SECRET" && !settings().secret.empty();
+    all.push_back({entry.name, kTypes[entry.field.index()], show(defaults), hide ? "(set)" : show(settings()), entry.help});
+  }
+  return all;
+}
+
+std::vector<std::string> unknown_settings() {
+  std::vector<std::string> lines;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.substr(0, 6) != "TUTTI_") continue;
+    const auto known = [&](const Entry& entry) { return name == entry.name; };
+    if (std::any_of(entries().begin(), entries().end(), known)) continue;
+    if (std::find(std::begin(kLaunchVariables), std::end(kLaunchVariables), name) != std::end(kLaunchVariables)) continue;
+    const auto nearest = std::min_element(entries().begin(), entries().end(), [&](const Entry& a, const Entry& b) {
+      return edit_distance(name, a.name) < edit_distance(name, b.name);
+    });
+    lines.push_back(fmt::format("{} means nothing to tutti; did you mean {}?", name, nearest->name));
+  }
+  return lines;
+}
+
+}  // namespace tutti
