@@ -1,0 +1,156 @@
+// The object users hold: a set of ranks that run collectives together.
+//
+// A Communicator is a handle (move-only). All calls may come from any thread; collectives of one communicator must be
+// called in the same order on all its ranks, operations on different communicators never wait for each other.
+// Blocking calls run on the caller's thread; `*_async` calls return a Work at once and are driven by the process's
+// progress thread, or by whoever waits. Buffers belong to the operation until it is done.
+// Failure: every call returns a Status that names rank, peer and operation. After rank_died, mismatch, timed_out or
+// aborted the communicator is broken: every pending and later call fails with that error until shrink() (which gives a
+// working communicator of the survivors) or destruction. Nothing blocks without a deadline or an abort.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+#include "tutti/unique_id.hpp"
+
+namespace tutti {
+
+/// How a communicator behaves; the defaults come from the environment (`tutti env`).
+struct Options {
+  double timeout = 0.0;        // seconds an operation may take; 0: no limit
+  double join_timeout = 0.0;   // seconds to wait for all ranks at creation; 0: TUTTI_JOIN_TIMEOUT
+  bool reproducible = false;   // same bits whatever the size and layout
+  std::string select;          // override of program selection, as TUTTI_SELECT
+  std::string name;            // for logs and errors
+
+  /// As the environment says.
+  static Options from_environment();
+};
+
+/// Where ranks sit.
+struct HostLayout {
+  std::vector<int> host_of_rank;  // index of the host, in order of first appearance
+  int hosts = 1;
+  int local_rank = 0;   // this rank among those of its host, in rank order
+  int local_size = 1;
+};
+
+struct ExecutionState;
+
+/// An operation under way. Copyable; the operation goes on if all handles are dropped.
+class Work {
+ public:
+  Work() = default;
+  /// True once done, well or not; drives progress, never blocks.
+  bool test();
+  /// Waits until done, or for `seconds` at most (timed_out: the operation goes on, wait again). 0: no limit.
+  Status wait(double seconds = 0.0);
+  /// The error, once done with one.
+  const Error* error() const;
+
+ private:
+  friend class Communicator;
+  explicit Work(std::shared_ptr<ExecutionState> state) : state_(std::move(state)) {}
+  std::shared_ptr<ExecutionState> state_;
+};
+
+class CommunicatorImpl;
+
+class Communicator {
+ public:
+  /// Every rank calls this with the same id, which one of them made by UniqueId::create().
+  static Result<Communicator> create(const UniqueId& id, int rank, int size, const Options& options = Options::from_environment());
+  /// Rank, size and meeting point from the launcher: tutti run, torchrun, srun, mpirun, Kubernetes.
+  static Result<Communicator> create_from_environment(const Options& options = Options::from_environment());
+  /// All ranks as threads of this process; element r is to be used by one thread as rank r.
+  static Result<std::vector<Communicator>> create_threads(int size, const Options& options = Options::from_environment());
+
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  int rank() const;
+  int size() const;
+  const HostLayout& layout() const;
+
+  /// New communicators; collective calls. Ranks with the same color form one, ordered by key, then rank; a negative
+  /// color takes part in none and gets nullptr.
+  Result<std::unique_ptr<Communicator>> split(int color, int key = 0);
+  Result<Communicator> duplicate();
+  /// Survivors agree on who is left and go on without the dead; works on a broken communicator.
+  Result<Communicator> shrink(double seconds = 10.0);
+  /// Ends every pending operation here and on all peers; always returns at once.
+  void abort(std::string_view reason = "abort was called");
+  /// The error that broke this communicator, if any.
+  Status status() const;
+
+  // Collectives. Counts are elements. In place: pass the same pointer as the collective defines it (all_reduce,
+  // reduce: send == recv; all_gather, gather: send == recv + rank * count; reduce_scatter, scatter: recv == send +
+  // rank * count). `count` is per rank for all_gather, reduce_scatter, all_to_all, gather, scatter.
+  Status all_reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
+  Status reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op, int root);
+  Status broadcast(const void* send, void* recv, std::size_t count, DataType type, int root);
+  Status all_gather(const void* send, void* recv, std::size_t count, DataType type);
+  Status reduce_scatter(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
+  Status all_to_all(const void* send, void* recv, std::size_t count, DataType type);
+  Status gather(const void* send, void* recv, std::size_t count, DataType type, int root);
+  Status scatter(const void* send, void* recv, std::size_t count, DataType type, int root);
+  Status barrier();
+
+  // Uneven blocks: counts and offsets in elements, one per rank, the same on all ranks for all_gather_v and
+  // reduce_scatter_v; empty offsets: blocks lie one after another. all_to_all_v: this rank's own counts, the peers'
+  // must agree. gather_v, scatter_v: counts matter on the root; `count` is this rank's own.
+  Status all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts,
+                      std::span<const std::size_t> offsets, DataType type);
+  Status reduce_scatter_v(const void* send, void* recv, std::span<const std::size_t> counts,
+                          std::span<const std::size_t> offsets, DataType type, const Reduction& op);
+  Status all_to_all_v(const void* send, std::span<const std::size_t> send_counts,
+                      std::span<const std::size_t> send_offsets, void* recv, std::span<const std::size_t> recv_counts,
+                      std::span<const std::size_t> recv_offsets, DataType type);
+  Status gather_v(const void* send, std::size_t count, void* recv, std::span<const std::size_t> counts,
+                  std::span<const std::size_t> offsets, DataType type, int root);
+  Status scatter_v(const void* send, std::span<const std::size_t> counts, std::span<const std::size_t> offsets,
+                   void* recv, std::size_t count, DataType type, int root);
+
+  Status send(const void* data, std::size_t count, DataType type, int peer);
+  Status recv(void* data, std::size_t count, DataType type, int peer);
+
+  Result<Work> all_reduce_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
+  Result<Work> reduce_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op, int root);
+  Result<Work> broadcast_async(const void* send, void* recv, std::size_t count, DataType type, int root);
+  Result<Work> all_gather_async(const void* send, void* recv, std::size_t count, DataType type);
+  Result<Work> reduce_scatter_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
+  Result<Work> all_to_all_async(const void* send, void* recv, std::size_t count, DataType type);
+  Result<Work> gather_async(const void* send, void* recv, std::size_t count, DataType type, int root);
+  Result<Work> scatter_async(const void* send, void* recv, std::size_t count, DataType type, int root);
+  Result<Work> barrier_async();
+  Result<Work> send_async(const void* data, std::size_t count, DataType type, int peer);
+  Result<Work> recv_async(void* data, std::size_t count, DataType type, int peer);
+
+ private:
+  friend class Group;
+  explicit Communicator(std::shared_ptr<CommunicatorImpl> impl);
+  std::shared_ptr<CommunicatorImpl> impl_;
+};
+
+/// Fuses operations, of one or several communicators, that this thread issues between construction and end(): calls
+/// return at once, and all run together, so that sends and receives may be written in any order.
+class Group {
+ public:
+  Group();
+  ~Group();  // ends it if end() was not called
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  /// Runs what was issued; returns the first error.
+  Status end();
+};
+
+}  // namespace tutti
