@@ -43,6 +43,7 @@ struct HostLayout {
   int local_size = 1;
 };
 
+struct Call;
 struct ExecutionState;
 
 /// An operation under way. Copyable; the operation goes on if all handles are dropped.
@@ -138,6 +139,7 @@ class Communicator {
  private:
   friend class Group;
   explicit Communicator(std::shared_ptr<CommunicatorImpl> impl);
+  Result<Work> submit(const Result<Call>& call);
   std::shared_ptr<CommunicatorImpl> impl_;
 };
 
@@ -149,8 +151,11 @@ class Group {
   ~Group();  // ends it if end() was not called
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
-  /// Runs what was issued; returns the first error.
+  /// Runs what was issued, at the end of the outermost group; returns the first error.
   Status end();
+
+ private:
+  bool open_ = true;
 };
 
 }  // namespace tutti

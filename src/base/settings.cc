@@ -124,7 +124,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 // Set by `tutti run` and the bootstrap for its ranks; not settings a person makes.
 constexpr std::string_view kLaunchVariables[] = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_ADDRESS", "TUTTI_LOCAL_RANK",
-                                                 "TUTTI_LOCAL_SIZE", "TUTTI_UNIQUE_ID"};
+                                                 "TUTTI_LOCAL_SIZE", "TUTTI_UNIQUE_ID", "TUTTI_PORT"};
 
 }  // namespace
 

@@ -1,0 +1,51 @@
+# The front door. Each target first installs what it needs (scripts/install-deps) and says so.
+BUILD := build
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 20
+TUTTI := $(BUILD)/bin/tutti
+export CTEST_OUTPUT_ON_FAILURE := 1
+export GTEST_COLOR := no
+
+.DEFAULT_GOAL := build
+.PHONY: build demo test bench lint format fuzz clean help
+
+build: ## the library and the tutti command, into build/lib and build/bin
+	@scripts/install-deps build
+	@test -f $(BUILD)/CMakeCache.txt || cmake --preset release -DTUTTI_TESTS=OFF
+	@cmake --build $(BUILD) -j $(JOBS) --target tutti tutti_command
+
+demo: build ## four ranks on this machine run every collective, verified
+	@$(TUTTI) demo
+
+test: ## all tests
+	@scripts/install-deps test
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) -j $(JOBS)
+
+bench: ## every collective over sizes, in nccl-tests' layout, with JSON in build/bench/
+	@scripts/install-deps bench
+	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@scripts/bench $(BUILD)
+
+lint: ## format, clang-tidy, self-contained headers, direction of includes
+	@scripts/install-deps lint
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@scripts/lint $(BUILD) $(JOBS)
+
+format: ## rewrites our sources with clang-format
+	@scripts/install-deps lint
+	@scripts/sources cc hpp | xargs clang-format -i
+
+fuzz: ## every fuzzer for FUZZ_SECONDS (20)
+	@scripts/install-deps fuzz
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS) --target fuzzers
+	@scripts/fuzz $(BUILD)/fuzz $(FUZZ_SECONDS)
+
+clean: ## removes build/
+	rm -rf $(BUILD)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile

@@ -1,0 +1,41 @@
+// The network interfaces of this host and which of them to use. Plain values; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/net.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct Interface {
+  std::string name;
+  std::vector<SocketAddress> addresses;  // port 0
+  bool up = false;
+  bool running = false;  // has a carrier
+  bool loopback = false;
+  int speed = -1;  // Mb/s; -1: the driver does not say
+};
+
+/// In the kernel's order.
+Result<std::vector<Interface>> interfaces();
+
+/// True where the name fits the pattern, as NCCL_SOCKET_IFNAME has it: comma-separated prefixes; a leading '^' selects
+/// what fits none of them; a leading '=' (or "^=") compares whole names.
+bool fits_pattern(std::string_view name, std::string_view pattern);
+
+/// Of `all`, those to use, the fastest first, each with the addresses to use in it, IPv4 first. Without a pattern: what
+/// is up and running and not loopback or a bridge of containers (docker*, virbr*, veth*, br-*, ...); only where nothing
+/// is left, those; and only then loopback. Link-local addresses are taken where an interface has no other.
+/// `family` AF_UNSPEC takes either. A pattern that fits nothing usable is an error that lists what is there.
+Result<std::vector<Interface>> choose_interfaces(std::vector<Interface> all, std::string_view pattern, int family);
+
+/// Of this host's, by TUTTI_INTERFACES and TUTTI_FAMILY.
+Result<std::vector<Interface>> chosen_interfaces();
+
+/// AF_INET, AF_INET6, or AF_UNSPEC for "".
+Result<int> parse_family(std::string_view text);
+
+}  // namespace tutti

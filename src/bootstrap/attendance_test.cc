@@ -1,0 +1,67 @@
+#include "bootstrap/attendance.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+JoinRequest request_of(int rank, int size) {
+  JoinRequest request;
+  request.rank = rank;
+  request.size = size;
+  request.blob = {static_cast<std::byte>(rank)};
+  return request;
+}
+
+TEST(Attendance, NamesRanksInRanges) {
+  EXPECT_EQ(name_ranks({3}, 8), "rank 3 of 8");
+  EXPECT_EQ(name_ranks({3, 7}, 8), "ranks 3, 7 of 8");
+  EXPECT_EQ(name_ranks({0, 1, 2, 5, 6}, 8), "ranks 0-2, 5, 6 of 8");
+}
+
+TEST(Attendance, IsCompleteWhenEveryRankHasComeInAnyOrder) {
+  Attendance attendance;
+  EXPECT_FALSE(attendance.complete());
+  for (const int rank : {2, 0, 1}) {
+    EXPECT_FALSE(attendance.complete());
+    EXPECT_EQ(attendance.add(request_of(rank, 3), "here").admission, Attendance::Admission::joined);
+  }
+  EXPECT_TRUE(attendance.complete());
+  EXPECT_EQ(attendance.blobs()[2], Blob{std::byte{2}});
+}
+
+TEST(Attendance, KnowsWhoIsMissing) {
+  Attendance attendance;
+  attendance.add(request_of(1, 4), "here");
+  EXPECT_EQ(attendance.missing(), (std::vector<int>{0, 2, 3}));
+}
+
+TEST(Attendance, NamesBothWhoClaimARank) {
+  Attendance attendance;
+  attendance.add(request_of(1, 4), "10.0.0.1:1");
+  const auto answer = attendance.add(request_of(1, 4), "10.0.0.2:2");
+  EXPECT_EQ(answer.admission, Attendance::Admission::duplicate);
+  EXPECT_EQ(answer.why, "rank 1 is taken: one joined from 10.0.0.1:1, another from 10.0.0.2:2");
+  EXPECT_EQ(attendance.joined(), 1);
+}
+
+TEST(Attendance, RefusesRanksAndSizesThatCannotBe) {
+  for (const auto& [rank, size] : {std::pair{-1, 4}, {4, 4}, {0, 0}, {0, -3}, {0, kMaxRanks + 1}}) {
+    Attendance attendance;
+    EXPECT_EQ(attendance.add(request_of(rank, size), "here").admission, Attendance::Admission::mismatch);
+    EXPECT_EQ(attendance.size(), 0);
+  }
+}
+
+TEST(Attendance, NamesASettingThatOneRankLacks) {
+  Attendance attendance;
+  attendance.add(request_of(0, 2), "here");
+  JoinRequest other = request_of(1, 2);
+  other.settings = {{"TUTTI_SHM", "0"}};
+  const auto answer = attendance.add(other, "there");
+  EXPECT_EQ(answer.admission, Attendance::Admission::mismatch);
+  EXPECT_EQ(answer.why, "rank 1 has TUTTI_SHM = '0', rank 0 has nothing; it must be the same on all ranks");
+}
+
+}  // namespace
+}  // namespace tutti

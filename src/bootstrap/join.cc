@@ -1,0 +1,243 @@
+#include "bootstrap/join.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "base/handshake.hpp"
+#include "base/interfaces.hpp"
+#include "bootstrap/attendance.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr double kNeverSeconds = 1e8;    // stands for "no limit" on the wire
+constexpr double kAnswerGrace = 1.0;     // the store speaks at our deadline; leave it time to be heard
+constexpr double kRefusalSeconds = 1.0;  // a refusal this old is final: no earlier join still closes its store
+constexpr double kHandshakeSeconds = 5.0;
+
+Status check(const JoinInfo& info) {
+  if (info.size < 1 || info.size > kMaxRanks)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} ranks: expected 1 to {}", info.size, kMaxRanks));
+  if (info.rank < 0 || info.rank >= info.size)
+    return fail(ErrorCode::invalid_argument, fmt::format("rank {}: expected 0 to {}", info.rank, info.size - 1));
+  if (info.blob.size() > kMaxBlobBytes)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a blob of {} bytes: at most {} may be exchanged", info.blob.size(), kMaxBlobBytes));
+  if (info.endpoints.empty()) return fail(ErrorCode::invalid_argument, "no address to join at");
+  return {};
+}
+
+// One rank's way into the store.
+class Joiner {
+ public:
+  Joiner(const JoinInfo& info, const JobKey& key)
+      : info_(info), key_(key), given_(std::min(info.deadline.seconds_left(), kNeverSeconds)) {
+    for (const HostPort& endpoint : info.endpoints) searching_ |= endpoint.port != info.endpoints.front().port;
+  }
+
+  Result<std::vector<Blob>> run() {
+    auto store = reach();
+    if (!store) return tl::unexpected(store.error());
+    return ask(store->get());
+  }
+
+ private:
+  // Connects and passes the handshake.
+  Result<Fd> reach() {
+    double pause = 0.002;
+    for (double patience = 1;; patience = std::min(patience * 2, 8.0)) {
+      for (const HostPort& endpoint : info_.endpoints) {
+        auto store = try_endpoint(endpoint, patience);
+        if (store || is_final(store.error())) return store;
+        last_ = store.error();
+        if (info_.deadline.passed()) return unreachable();
+      }
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, info_.deadline.seconds_left())));
+      pause = std::min(pause * 2, 0.1);
+    }
+  }
+
+  Result<Fd> try_endpoint(const HostPort& endpoint, double patience) {
+    auto addresses = resolve(endpoint.host, endpoint.port, info_.deadline);
+    if (!addresses) return tl::unexpected(addresses.error());
+    Result<Fd> store = fail(ErrorCode::system, fmt::format("'{}' has no address", endpoint.host));
+    for (const SocketAddress& address : *addresses) {
+      store = try_address(address, patience);
+      if (store || is_final(store.error())) return store;
+    }
+    return store;
+  }
+
+  Result<Fd> try_address(const SocketAddress& address, double patience) {
+    if (auto allowed = key_.allows(address); !allowed) return not_allowed(allowed.error());
+    auto store = connect_once(address, Deadline::earlier(info_.deadline, Deadline::in(patience)));
+    if (!store) return store;
+    Handshake handshake(Side::connector, Purpose::bootstrap, key_, address);
+    const Deadline deadline = Deadline::earlier(info_.deadline, Deadline::in(kHandshakeSeconds));
+    while (true) {
+      auto done = handshake.advance(store->get());
+      if (!done && handshake.greeted()) refused_once_ = true;
+      if (!done) return tl::unexpected(done.error());
+      if (*done) return store;
+      if (!wait_for(store->get(), handshake.events(), deadline)) return tl::unexpected(handshake.late());
+    }
+  }
+
+  Result<Fd> not_allowed(Error error) {
+    forbidden_ = true;
+    return tl::unexpected(std::move(error));
+  }
+
+  // Whether trying again could not help. One who greets and then refuses is a store of another job, or an earlier join
+  // of ours that is about to close.
+  bool is_final(const Error& error) {
+    if (forbidden_) return true;
+    if (error.code != ErrorCode::refused || !refused_once_ || searching_) return false;
+    if (first_refusal_.is_never()) first_refusal_ = Deadline::in(kRefusalSeconds);
+    return first_refusal_.passed();
+  }
+
+  tl::unexpected<Error> unreachable() const {
+    return fail(ErrorCode::timed_out,
+                fmt::format("rank 0's store was not reached within {}: {}", name_seconds(given_), last_.message));
+  }
+
+  Result<std::vector<Blob>> ask(int store) {
+    (void)watch_silence(store, settings().heartbeat_timeout);
+    JoinRequest request;
+    request.rank = info_.rank;
+    request.size = info_.size;
+    request.patience = std::min(info_.deadline.seconds_left(), kNeverSeconds);
+    request.patience_was = given_;
+    request.settings = info_.settings;
+    request.blob = info_.blob;
+    const Deadline deadline = Deadline::in(info_.deadline.seconds_left() + kAnswerGrace);
+    if (auto sent = send_all(store, encode_request(request), deadline); !sent) return lost(store, sent.error());
+    std::array<std::byte, kLengthBytes> header;
+    if (auto received = recv_all(store, header, deadline); !received) return lost(store, received.error());
+    const std::size_t limit = 4096 + info_.size * (kMaxBlobBytes + 4);
+    const std::size_t length = frame_length(header);
+    if (length > limit) return fail(ErrorCode::refused, fmt::format("the store answers with {} bytes", length));
+    Blob answer(length);
+    if (auto received = recv_all(store, answer, deadline); !received) return lost(store, received.error());
+    return decode_answer(answer, info_.size);
+  }
+
+  tl::unexpected<Error> lost(int store, const Error& error) const {
+    if (error.code == ErrorCode::timed_out)
+      return fail(ErrorCode::timed_out, fmt::format("rank 0's store ({}) fell silent", peer_name(store)));
+    auto failure = fail(ErrorCode::rank_died,
+                        fmt::format("rank 0's store went away before all ranks had joined: {}", error.message));
+    failure.value().peer = 0;
+    return failure;
+  }
+
+  const JoinInfo& info_;
+  const JobKey& key_;
+  double given_;
+  bool searching_ = false;     // the port is not known for sure
+  bool forbidden_ = false;     // no secret, and not loopback
+  bool refused_once_ = false;  // by one who speaks our protocol
+  Deadline first_refusal_;
+  Error last_;
+};
+
+struct Hosted {
+  std::shared_ptr<Store> store;
+  HostPort endpoint;  // for this process
+};
+
+// Refused where no rank, by any of the addresses, could ever be let in.
+Status check_allowed(const HostPort& endpoint, const JobKey& key, Deadline deadline) {
+  const auto addresses = resolve(endpoint.host, endpoint.port, deadline);
+  Status allowed;
+  if (!addresses) return allowed;
+  for (const SocketAddress& address : *addresses) {
+    allowed = key.allows(address);
+    if (allowed) break;
+  }
+  return allowed;
+}
+
+Result<Hosted> host_store(const JoinInfo& info, const JobKey& key) {
+  Error last;
+  for (const HostPort& endpoint : info.endpoints) {
+    if (auto allowed = check_allowed(endpoint, key, info.deadline); !allowed) return tl::unexpected(allowed.error());
+    auto listeners = listen_at(endpoint, info.deadline);
+    if (!listeners) {
+      last = listeners.error();
+      continue;
+    }
+    auto local = local_address(listeners->front().get());
+    if (!local) return tl::unexpected(local.error());
+    if (local->is_any()) local = SocketAddress::loopback(local->family(), local->port());
+    auto store = Store::start(std::move(*listeners), key);
+    if (!store) return tl::unexpected(store.error());
+    return Hosted{std::move(*store), {local->host(), local->port()}};
+  }
+  last.message = "rank 0 cannot serve the store: " + last.message;
+  return tl::unexpected(last);
+}
+
+bool is_own(const SocketAddress& address) {
+  const auto all = interfaces();
+  if (!all) return false;
+  for (const Interface& interface : *all)
+    for (const SocketAddress& own : interface.addresses)
+      if (own.with_port(address.port()) == address) return true;
+  return false;
+}
+
+tl::unexpected<Error> blamed_on(int rank, Error error) {
+  error.rank = rank;
+  return tl::unexpected(std::move(error));
+}
+
+// Listens on all of them at one port. Those the host does not have (IPv6 switched off) are left out, but not the first.
+Result<std::vector<Fd>> listen_on_all(const std::vector<SocketAddress>& addresses) {
+  std::vector<Fd> listeners;
+  std::uint16_t port = addresses.front().port();
+  for (const SocketAddress& address : addresses) {
+    auto listener = listen_on(address.with_port(port));
+    if (!listener && listeners.empty()) return tl::unexpected(listener.error());
+    if (!listener) continue;
+    if (auto local = local_address(listener->get())) port = local->port();
+    listeners.push_back(std::move(*listener));
+  }
+  return listeners;
+}
+
+}  // namespace
+
+Result<std::vector<Fd>> listen_at(const HostPort& where, Deadline deadline) {
+  const auto both = [&](auto make) { return listen_on_all({make(AF_INET, where.port), make(AF_INET6, where.port)}); };
+  if (where.host == "localhost") return both(&SocketAddress::loopback);
+  auto addresses = resolve(where.host, where.port, deadline);
+  const bool numeric = addresses && addresses->size() == 1 && addresses->front().host() == where.host;
+  // An address that is not this host's own may still lead here, through translation: then listen on all.
+  if (numeric && (addresses->front().is_loopback() || is_own(addresses->front()))) return listen_on_all(*addresses);
+  return both(&SocketAddress::any);
+}
+
+Result<std::vector<Blob>> join(const JoinInfo& info) {
+  if (auto checked = check(info); !checked) return blamed_on(info.rank, checked.error());
+  const JobKey key(info.secret, info.job);
+  JoinInfo own = info;
+  if (info.rank == 0 && info.rank_zero_hosts) {
+    auto hosted = host_store(info, key);
+    if (!hosted) return blamed_on(info.rank, hosted.error());
+    own.local_store = std::move(hosted->store);
+    own.endpoints = {hosted->endpoint};
+  }
+  auto blobs = Joiner(own, key).run();
+  // The process may end once we return; the others' answers must not end with it.
+  if (own.local_store)
+    own.local_store->wait_answered(Deadline::in(blobs ? std::max(1.0, info.deadline.seconds_left()) : 1.0));
+  if (!blobs) return blamed_on(info.rank, blobs.error());
+  return blobs;
+}
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+// A rank joins its job: every rank brings one blob and leaves with the blobs of all, in rank order.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/net.hpp"
+#include "base/settings.hpp"
+#include "bootstrap/store.hpp"
+#include "bootstrap/wire.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct JoinInfo {
+  /// Where the store may be, tried in turn, again and again until the deadline. Where ports differ, the store is on
+  /// the first that was free, and others' services found on the way are passed by.
+  std::vector<HostPort> endpoints;
+  std::string secret;
+  /// Tells joins apart: ranks whose `job` differs do not meet, even with the same secret.
+  std::string job;
+  int rank = 0;
+  int size = 1;
+  Blob blob;                // at most kMaxBlobBytes
+  AgreedSettings settings;  // compared: all ranks must bring the same
+  Deadline deadline = Deadline::in(tutti::settings().join_timeout);
+
+  /// Rank 0 serves the store itself, at the first endpoint it can listen on.
+  bool rank_zero_hosts = true;
+  /// A store in this process, if there is one: join returns once it has answered everybody, so that the process may
+  /// end right after.
+  std::shared_ptr<Store> local_store;
+};
+
+/// Errors, all with `rank` set:
+///   timed_out   ranks are missing (named), or the store cannot be reached
+///   refused     wrong secret or version, rank taken, ranks disagree on size or settings
+///   rank_died   a rank, or the store, went away before all had joined
+Result<std::vector<Blob>> join(const JoinInfo& info);
+
+/// The listeners of a store at `where`. A loopback address or "localhost" is served on loopback only; an address of
+/// this host there alone; a name (which other hosts may resolve differently) on all addresses.
+Result<std::vector<Fd>> listen_at(const HostPort& where, Deadline deadline);
+
+}  // namespace tutti

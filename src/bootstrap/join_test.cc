@@ -1,0 +1,326 @@
+#include "bootstrap/join.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "base/handshake.hpp"
+
+namespace tutti {
+namespace {
+
+using Answer = Result<std::vector<Blob>>;
+
+Blob blob_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return Blob(bytes.begin(), bytes.end());
+}
+
+// A port nobody listens on. The kernel hands out others first, so it stays free for the test.
+std::uint16_t free_port() { return local_address(listen_on(SocketAddress::loopback(), {})->get())->port(); }
+
+JoinInfo info_of(int rank, int size, std::uint16_t port, double seconds = 20) {
+  JoinInfo info;
+  info.endpoints = {{"127.0.0.1", port}};
+  info.secret = "secret";
+  info.rank = rank;
+  info.size = size;
+  info.blob = blob_of("rank " + std::to_string(rank));
+  info.deadline = Deadline::in(seconds);
+  return info;
+}
+
+// Each on a thread of its own, as ranks are.
+std::vector<Answer> join_all(const std::vector<JoinInfo>& infos) {
+  std::vector<Answer> answers(infos.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < infos.size(); ++i) threads.emplace_back([&, i] { answers[i] = join(infos[i]); });
+  for (std::thread& thread : threads) thread.join();
+  return answers;
+}
+
+std::vector<JoinInfo> ranks(int size, std::uint16_t port, double seconds = 20) {
+  std::vector<JoinInfo> infos;
+  for (int rank = 0; rank < size; ++rank) infos.push_back(info_of(rank, size, port, seconds));
+  return infos;
+}
+
+void expect_gathered(const std::vector<Answer>& answers) {
+  for (const Answer& answer : answers) {
+    ASSERT_TRUE(answer) << answer.error().to_string();
+    ASSERT_EQ(answer->size(), answers.size());
+    for (std::size_t rank = 0; rank < answers.size(); ++rank)
+      EXPECT_EQ((*answer)[rank], blob_of("rank " + std::to_string(rank)));
+  }
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = Deadline::Clock::now();
+  work();
+  return std::chrono::duration<double>(Deadline::Clock::now() - start).count();
+}
+
+Fd connect_as_stranger(std::uint16_t port) {
+  return std::move(*connect_to(SocketAddress::loopback(AF_INET, port), Deadline::in(5)));
+}
+
+TEST(Join, GathersTheBlobsOfAllRanks) {
+  for (const int size : {1, 2, 16}) expect_gathered(join_all(ranks(size, free_port())));
+}
+
+TEST(Join, CanBeRepeatedAtOncePortAndAll) {
+  const std::uint16_t port = free_port();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank)
+    threads.emplace_back([=] {
+      for (int round = 0; round < 10; ++round) {
+        JoinInfo info = info_of(rank, 4, port);
+        info.job = "round " + std::to_string(round);
+        const auto answer = join(info);
+        EXPECT_TRUE(answer) << answer.error().to_string();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Join, FindsTheStoreAmongSeveralPortsPastOtherServices) {
+  const auto stranger = listen_on(SocketAddress::loopback(), {});
+  const auto taken = local_address(stranger->get())->port();
+  std::vector<JoinInfo> infos = ranks(3, taken);
+  for (JoinInfo& info : infos) info.endpoints.push_back({"127.0.0.1", free_port()});
+  for (JoinInfo& info : infos) info.endpoints[1] = infos[0].endpoints[1];
+  std::thread hangs_up([&] {  // the other service turns everybody away
+    while (auto visitor = accept_before(stranger->get(), Deadline::in(0.5))) {
+    }
+  });
+  expect_gathered(join_all(infos));
+  hangs_up.join();
+}
+
+TEST(Join, NamesTheRanksThatAreMissingAtTheDeadline) {
+  const std::uint16_t port = free_port();
+  std::vector<JoinInfo> infos = ranks(8, port, 0.3);
+  infos.erase(infos.begin() + 7);
+  infos.erase(infos.begin() + 3);
+  std::vector<Answer> answers;
+  EXPECT_LT(seconds_of([&] { answers = join_all(infos); }), 2);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    ASSERT_FALSE(answers[i]);
+    EXPECT_EQ(answers[i].error().code, ErrorCode::timed_out);
+    EXPECT_EQ(answers[i].error().message, "ranks 3, 7 of 8 have not joined within 0.3 s");
+    EXPECT_EQ(answers[i].error().rank, infos[i].rank);
+  }
+}
+
+TEST(Join, SaysThatTheStoreWasNotReached) {
+  const auto answer = join(info_of(1, 2, free_port(), 0.1));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::timed_out);
+  EXPECT_NE(answer.error().message.find("rank 0's store was not reached within 0.1 s"), std::string::npos);
+}
+
+TEST(Join, TurnsASecondRankOfTheSameNumberAwayAndServesTheOthers) {
+  const std::uint16_t port = free_port();
+  std::vector<JoinInfo> infos = ranks(3, port);
+  infos.push_back(infos[1]);
+  infos.erase(infos.begin() + 2);  // ranks 0, 1, 1
+  std::vector<Answer> answers(3);
+  std::vector<std::thread> threads;
+  std::atomic<int> refused{0};
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] {
+      answers[i] = join(infos[i]);
+      if (!answers[i]) ++refused;
+    });
+  while (refused == 0) std::this_thread::yield();  // rank 2 comes only after the double was turned away
+  const auto last = join(info_of(2, 3, port));
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(last) << last.error().to_string();
+  EXPECT_TRUE(answers[0]);
+  EXPECT_NE(answers[1].has_value(), answers[2].has_value());
+  const Answer& twin = answers[1] ? answers[2] : answers[1];
+  EXPECT_EQ(twin.error().code, ErrorCode::refused);
+  EXPECT_NE(twin.error().message.find("rank 1 is taken: one joined from 127.0.0.1:"), std::string::npos);
+}
+
+TEST(Join, TellsEverybodyThatRanksDisagreeAboutTheSize) {
+  const std::uint16_t port = free_port();
+  std::vector<JoinInfo> infos = {info_of(0, 16, port), info_of(3, 8, port)};
+  for (const Answer& answer : join_all(infos)) {
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, ErrorCode::refused);
+    EXPECT_TRUE(answer.error().message == "rank 3 says 8 ranks, rank 0 says 16" ||
+                answer.error().message == "rank 0 says 16 ranks, rank 3 says 8")
+        << answer.error().message;
+  }
+}
+
+TEST(Join, TellsEverybodyWhichSettingDiffers) {
+  std::vector<JoinInfo> infos = ranks(2, free_port());
+  infos[0].settings = {{"TUTTI_SHM", "1"}, {"TUTTI_TCP_LANES", "2"}};
+  infos[1].settings = {{"TUTTI_SHM", "1"}, {"TUTTI_TCP_LANES", "4"}};
+  for (const Answer& answer : join_all(infos)) {
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, ErrorCode::refused);
+    for (const char* part : {"TUTTI_TCP_LANES", "rank 0", "rank 1", "'2'", "'4'"})
+      EXPECT_NE(answer.error().message.find(part), std::string::npos) << answer.error().message;
+  }
+}
+
+TEST(Join, RefusesARankBeyondTheSizeBeforeAskingAnybody) {
+  const auto answer = join(info_of(4, 4, free_port()));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(answer.error().message, "rank 4: expected 0 to 3");
+}
+
+TEST(Join, DropsAWrongSecretWithoutDisturbingTheOthers) {
+  const std::uint16_t port = free_port();
+  Answer first;
+  std::thread rank_zero([&] { first = join(info_of(0, 2, port)); });
+  JoinInfo intruder = info_of(1, 2, port);
+  intruder.secret = "guess";
+  const auto refused = join(intruder);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::refused);
+  EXPECT_NE(refused.error().message.find("different secret"), std::string::npos);
+  EXPECT_TRUE(join(info_of(1, 2, port)));
+  rank_zero.join();
+  EXPECT_TRUE(first);
+}
+
+TEST(Join, IsNotDelayedByGarbageOrSilence) {
+  const std::uint16_t port = free_port();
+  Answer first;
+  std::thread rank_zero([&] { first = join(info_of(0, 2, port)); });
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 200; ++i) strangers.push_back(connect_as_stranger(port));
+  const std::string_view garbage = "GET / HTTP/1.1\r\n\r\n";
+  for (int i = 0; i < 100; ++i) (void)send_some(strangers[i].get(), std::as_bytes(std::span(garbage)));
+  Answer second;
+  EXPECT_LT(seconds_of([&] { second = join(info_of(1, 2, port)); }), 2);
+  rank_zero.join();
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(second);
+}
+
+TEST(Join, SurvivesDamagedRequestsFromThoseWhoKnowTheSecret) {
+  const std::uint16_t port = free_port();
+  Answer first;
+  std::thread rank_zero([&] { first = join(info_of(0, 2, port)); });
+  for (const std::uint32_t length : {0u, 5u, 0xffffffffu}) {
+    Fd stranger = connect_as_stranger(port);
+    ASSERT_TRUE(authenticate(stranger.get(), Side::connector, Purpose::bootstrap, JobKey("secret"), Deadline::in(5)));
+    Blob frame(kLengthBytes + 5, std::byte{0xee});
+    std::memcpy(frame.data(), &length, sizeof length);
+    (void)send_all(stranger.get(), frame, Deadline::in(1));
+    std::array<std::byte, 1> answer;
+    const auto dropped = recv_all(stranger.get(), answer, Deadline::in(4));
+    ASSERT_FALSE(dropped);
+    EXPECT_EQ(dropped.error().code, ErrorCode::system) << "the store hangs up";
+  }
+  EXPECT_TRUE(join(info_of(1, 2, port)));
+  rank_zero.join();
+  EXPECT_TRUE(first);
+}
+
+// A process of its own that joins; it ends with 3 where it is refused.
+pid_t start_rank(const JoinInfo& info) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto answer = join(info);
+    _exit(!answer && answer.error().code == ErrorCode::refused ? 3 : 0);
+  }
+  return child;
+}
+
+// Of two who claim a rank one is turned away: then the other has joined for sure.
+
+TEST(Join, EndsAtOnceWhenTheStoreDies) {
+  const std::uint16_t port = free_port();
+  const pid_t rank_zero = start_rank(info_of(0, 3, port));
+  std::vector<Answer> answers(2);
+  std::atomic<int> ended{0};
+  std::vector<std::thread> twins;
+  for (int i = 0; i < 2; ++i)
+    twins.emplace_back([&, i] {
+      answers[i] = join(info_of(1, 3, port));
+      ++ended;
+    });
+  while (ended == 0) std::this_thread::yield();
+  kill(rank_zero, SIGKILL);
+  EXPECT_LT(seconds_of([&] {
+              for (std::thread& twin : twins) twin.join();
+            }),
+            1);
+  waitpid(rank_zero, nullptr, 0);
+  const Answer& refused = answers[0].error().code == ErrorCode::refused ? answers[0] : answers[1];
+  const Answer& joined = &refused == &answers[0] ? answers[1] : answers[0];
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, ErrorCode::rank_died) << joined.error().message;
+  EXPECT_EQ(joined.error().peer, 0);
+}
+
+TEST(Join, EndsForAllWhenARankThatHadJoinedDies) {
+  const std::uint16_t port = free_port();
+  const pid_t twins[2] = {start_rank(info_of(1, 3, port)), start_rank(info_of(1, 3, port))};
+  Answer answer;
+  std::thread rank_zero([&] { answer = join(info_of(0, 3, port)); });
+  int status = 0;
+  const pid_t refused = waitpid(-1, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  const pid_t joined = twins[refused == twins[0] ? 1 : 0];
+  kill(joined, SIGKILL);
+  waitpid(joined, &status, 0);
+  EXPECT_LT(seconds_of([&] { rank_zero.join(); }), 1);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::rank_died) << answer.error().message;
+  EXPECT_EQ(answer.error().peer, 1);
+}
+
+TEST(Store, ServesAThousandRanks) {
+  // As many connections as 1,024 ranks make, from one thread: handshake and request each, then all answers.
+  constexpr int kRanks = 1024;
+  auto listener = listen_on(SocketAddress::loopback(), {});
+  const auto address = *local_address(listener->get());
+  std::vector<Fd> listeners;
+  listeners.push_back(std::move(*listener));
+  const auto store = Store::start(std::move(listeners), JobKey("secret"));
+  ASSERT_TRUE(store);
+  std::vector<Fd> connections;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto connection = connect_to(address, Deadline::in(5));
+    if (!connection) GTEST_SKIP() << connection.error().message << "; raise the limit of open files (ulimit -n 4096)";
+    const auto proven =
+        authenticate(connection->get(), Side::connector, Purpose::bootstrap, JobKey("secret"), Deadline::in(5));
+    if (!proven) GTEST_SKIP() << proven.error().message << "; raise the limit of open files (ulimit -n 4096)";
+    JoinRequest request;
+    request.rank = rank;
+    request.size = kRanks;
+    request.patience = request.patience_was = 20;
+    request.blob = blob_of("rank " + std::to_string(rank));
+    ASSERT_TRUE(send_all(connection->get(), encode_request(request), Deadline::in(5)));
+    connections.push_back(std::move(*connection));
+  }
+  for (Fd& connection : connections) {
+    std::array<std::byte, kLengthBytes> header;
+    ASSERT_TRUE(recv_all(connection.get(), header, Deadline::in(10)));
+    Blob answer(frame_length(header));
+    ASSERT_TRUE(recv_all(connection.get(), answer, Deadline::in(10)));
+    const auto blobs = decode_answer(answer, kRanks);
+    ASSERT_TRUE(blobs);
+    EXPECT_EQ(blobs->back(), blob_of("rank 1023"));
+    connection.reset();
+  }
+  EXPECT_TRUE((*store)->wait_answered(Deadline::in(5)));
+}
+
+}  // namespace
+}  // namespace tutti

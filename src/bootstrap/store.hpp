@@ -1,0 +1,46 @@
+// The meeting point of a job: an all-gather of one blob per rank over TCP, served by one thread with one event loop.
+//
+// It ends when every rank has its answer: the blobs of all, or the error that made the join fail (a rank ran out of
+// patience, died, or disagrees about the job), which all ranks that have come are told at once, and latecomers too.
+// Nobody is delayed by strangers: a connection that does not prove the secret and ask to join within a few seconds is
+// dropped and logged, as is the oldest of them when there are too many. When all have joined the listeners close, so
+// that a rank which comes to the same port for the next join is refused and tries again.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/handshake.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct StoreProgress;
+
+class Store {
+ public:
+  /// Serves on `listeners`, at least one, from a background thread.
+  static Result<std::unique_ptr<Store>> start(std::vector<Fd> listeners, const JobKey& key);
+  /// Stops at once, whoever waits. In a child made by fork: only lets go.
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// Waits until all ranks that have come have their answer. False at the deadline.
+  bool wait_answered(Deadline deadline) const;
+  /// All ranks have theirs and the thread is over.
+  bool over() const;
+
+ private:
+  Store(std::shared_ptr<StoreProgress> progress, Fd doorbell);
+
+  std::shared_ptr<StoreProgress> progress_;
+  Fd doorbell_;
+  int owner_;  // process id
+  std::unique_ptr<std::thread> thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,344 @@
+#include "bootstrap/store_loop.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/settings.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::uint64_t kDoorbell = 0;  // epoll keys: the doorbell, the listeners, then connections
+constexpr int kAcceptsPerTurn = 64;     // so that a flood of newcomers does not starve those who are in
+
+Error make_error(ErrorCode code, std::string message, int peer = -1) {
+  Error error;
+  error.code = code;
+  error.message = std::move(message);
+  error.peer = peer;
+  return error;
+}
+
+}  // namespace
+
+void DropLog::dropped(const std::string& why) {
+  constexpr int kLines = 8;
+  constexpr double kSeconds = 10;
+  if (interval_.passed()) {
+    if (unsaid_ > 0) log::warn("dropped {} more connections to the store", unsaid_);
+    interval_ = Deadline::in(kSeconds);
+    lines_ = unsaid_ = 0;
+  }
+  if (lines_++ < kLines)
+    log::warn("dropped a connection to the store: {}", why);
+  else
+    ++unsaid_;
+}
+
+StoreLoop::StoreLoop(std::vector<Fd> listeners, const JobKey& key, int doorbell,
+                     std::shared_ptr<StoreProgress> progress)
+    : listeners_(std::move(listeners)),
+      key_(key),
+      doorbell_(doorbell),
+      progress_(std::move(progress)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      next_id_(listeners_.size() + 1) {}
+
+StoreLoop::~StoreLoop() {
+  const std::lock_guard lock(progress_->mutex);
+  progress_->over = true;
+  progress_->changed.notify_all();
+}
+
+Result<std::unique_ptr<StoreLoop>> StoreLoop::make(std::vector<Fd> listeners, const JobKey& key, int doorbell,
+                                                   std::shared_ptr<StoreProgress> progress) {
+  std::unique_ptr<StoreLoop> loop(new StoreLoop(std::move(listeners), key, doorbell, std::move(progress)));
+  if (auto watched = loop->watch_listeners(); !watched) return tl::unexpected(watched.error());
+  return loop;
+}
+
+Status StoreLoop::watch_listeners() {
+  if (!epoll_) return system_error("opening the store's event loop");
+  const auto add = [&](int descriptor, std::uint64_t key) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = key;
+    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
+  };
+  bool added = add(doorbell_, kDoorbell);
+  for (std::size_t i = 0; i < listeners_.size(); ++i) added = added && add(listeners_[i].get(), i + 1);
+  if (!added) return system_error("watching the store's listeners");
+  return {};
+}
+
+void StoreLoop::run() {
+  std::array<epoll_event, 256> events;
+  while (!stopped_ && !over()) {
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
+    if (count < 0 && errno != EINTR) {
+      log::error("the store stops: epoll_wait: errno {}", errno);
+      return;
+    }
+    for (int i = 0; i < count; ++i) handle(events[i].data.u64);
+    expire();
+    publish();
+  }
+}
+
+bool StoreLoop::over() const {
+  if (!connections_.empty()) return false;
+  return complete_ || (failure_ && attendance_.size() > 0 && static_cast<int>(told_.size()) >= attendance_.size());
+}
+
+int StoreLoop::milliseconds_to_wait() const {
+  return Deadline::earlier(Deadline::earlier(next_expiry_, patience_), late_warning_).poll_milliseconds(60000);
+}
+
+void StoreLoop::handle(Id id) {
+  if (id == kDoorbell)
+    stopped_ = true;
+  else if (id > listeners_.size() || complete_)
+    serve(id);
+  else
+    accept_all(listeners_[id - 1].get());
+}
+
+void StoreLoop::accept_all(int listener) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    auto accepted = accept_one(listener);
+    if (!accepted) {
+      // Out of descriptors. The connection stays queued; make room, or wait a moment rather than spin on it.
+      if (!drop_oldest_stranger(accepted.error().message)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      return;
+    }
+    if (!*accepted) return;
+    welcome(std::move(**accepted));
+  }
+}
+
+void StoreLoop::welcome(Accepted accepted) {
+  if (strangers_ >= kMaxStrangers) drop_oldest_stranger("too many connections that have not asked to join");
+  const Id id = next_id_++;
+  Handshake handshake(Side::acceptor, Purpose::bootstrap, key_, accepted.peer);
+  Connection connection{.socket = std::move(accepted.connection),
+                        .peer = accepted.peer,
+                        .handshake = handshake,
+                        .deadline = Deadline::in(kStrangerSeconds),
+                        .incoming = {},
+                        .answer = {}};
+  next_expiry_ = Deadline::earlier(next_expiry_, connection.deadline);
+  connections_.emplace(id, std::move(connection));
+  ++strangers_;
+  serve(id);
+}
+
+bool StoreLoop::drop_oldest_stranger(const std::string& why) {
+  const auto oldest = std::find_if(connections_.begin(), connections_.end(), [](const auto& entry) {
+    return entry.second.phase == Phase::handshake || entry.second.phase == Phase::request;
+  });
+  if (oldest == connections_.end()) return false;
+  drop(oldest->first, oldest->second.peer.to_string() + ": " + why);
+  return true;
+}
+
+void StoreLoop::serve(Id id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  if (connection.phase == Phase::handshake) {
+    const auto proven = connection.handshake.advance(connection.socket.get());
+    if (!proven) return drop(id, proven.error().message);
+    if (*proven) connection.phase = Phase::request;
+  }
+  if (connection.phase == Phase::request) {
+    auto request = read_request(connection);
+    if (!request) return drop(id, request.error().message);
+    if (*request) admit(connection, std::move(**request));
+  } else if (connection.phase != Phase::handshake) {
+    std::byte unexpected;
+    const auto received = recv_some(connection.socket.get(), std::span(&unexpected, 1));
+    if (!received || *received != 0) return left(id);
+  }
+  if (connection.phase == Phase::answering) return flush(id, connection);
+  watch(id, connection);
+}
+
+Result<std::optional<JoinRequest>> StoreLoop::read_request(Connection& connection) {
+  Blob& incoming = connection.incoming;
+  if (incoming.empty()) incoming.resize(kLengthBytes);
+  while (true) {
+    while (connection.received < incoming.size()) {
+      const auto received = recv_some(connection.socket.get(), std::span(incoming).subspan(connection.received));
+      if (!received) return tl::unexpected(received.error());
+      if (*received == 0) return std::optional<JoinRequest>();
+      connection.received += *received;
+    }
+    const auto length = frame_length(std::span(incoming).first<kLengthBytes>());
+    if (length == 0 || length > kMaxRequestBytes)
+      return fail(ErrorCode::refused,
+                  fmt::format("{} asks to join with a request of {} bytes", connection.peer.to_string(), length));
+    if (incoming.size() > kLengthBytes) break;
+    incoming.resize(kLengthBytes + length);
+  }
+  auto request = decode_request(std::span(incoming).subspan(kLengthBytes));
+  if (!request) return fail(ErrorCode::refused, connection.peer.to_string() + ": " + request.error().message);
+  incoming = Blob();
+  return std::optional(std::move(*request));
+}
+
+void StoreLoop::admit(Connection& connection, JoinRequest request) {
+  --strangers_;
+  connection.rank = request.rank;
+  connection.phase = Phase::waiting;
+  connection.deadline = Deadline::never();
+  if (failure_) return answer(connection, failure_);
+  // A host that loses power sends no farewell.
+  (void)watch_silence(connection.socket.get(), settings().heartbeat_timeout);
+  const double patience = request.patience;
+  const double patience_was = request.patience_was;
+  const Attendance::Answer said = attendance_.add(std::move(request), connection.peer.to_string());
+  if (said.admission == Attendance::Admission::duplicate) {
+    log::warn("{}", said.why);
+    const auto refusal = encode_failure(make_error(ErrorCode::refused, said.why, connection.rank));
+    connection.rank = -1;
+    return answer(connection, std::make_shared<const Blob>(refusal));
+  }
+  if (said.admission == Attendance::Admission::mismatch)
+    return fail_all(make_error(ErrorCode::refused, said.why, connection.rank));
+  if (attendance_.joined() == 1) late_warning_ = Deadline::in(settings().late_warning);
+  if (patience < patience_.seconds_left()) {
+    patience_ = Deadline::in(patience);
+    patience_was_ = patience_was;
+  }
+  if (attendance_.complete()) complete();
+}
+
+void StoreLoop::answer(Connection& connection, std::shared_ptr<const Blob> with) {
+  if (with == failure_ && connection.rank >= 0) told_.insert(connection.rank);
+  connection.answer = std::move(with);
+  connection.phase = Phase::answering;
+  connection.deadline = Deadline::in(kAnswerSeconds);
+  next_expiry_ = Deadline::earlier(next_expiry_, connection.deadline);
+}
+
+void StoreLoop::flush(Id id, Connection& connection) {
+  const auto rest = std::span(*connection.answer).subspan(connection.sent);
+  const auto sent = send_some(connection.socket.get(), rest);
+  if (!sent) return left(id);
+  connection.sent += *sent;
+  if (connection.sent == connection.answer->size()) connection.phase = Phase::answered;
+  watch(id, connection);
+}
+
+void StoreLoop::complete() {
+  complete_ = true;
+  patience_ = late_warning_ = Deadline::never();
+  for (const Fd& listener : listeners_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.get(), nullptr);
+  for (Fd& listener : listeners_) listener.reset();
+  const auto gathered = std::make_shared<const Blob>(encode_gathered(attendance_.blobs()));
+  for (auto& [id, connection] : connections_)
+    if (connection.phase == Phase::waiting) {
+      answer(connection, gathered);
+      watch(id, connection);
+    }
+  // Strangers lose nothing: all who belong here are in.
+  std::erase_if(connections_, [](const auto& entry) {
+    return entry.second.phase == Phase::handshake || entry.second.phase == Phase::request;
+  });
+  strangers_ = 0;
+}
+
+void StoreLoop::fail_all(Error error) {
+  log::error("the ranks cannot join: {}", error.message);
+  failure_ = std::make_shared<const Blob>(encode_failure(error));
+  patience_ = late_warning_ = Deadline::never();
+  for (auto& [id, connection] : connections_)
+    if (connection.phase == Phase::waiting) {
+      answer(connection, failure_);
+      watch(id, connection);
+    }
+}
+
+void StoreLoop::left(Id id) {
+  const Connection& connection = connections_.at(id);
+  const bool too_early = connection.phase == Phase::waiting;
+  const int rank = connection.rank;
+  const std::string peer = connection.peer.to_string();
+  erase(id);
+  if (!too_early) return;
+  told_.insert(rank);
+  fail_all(
+      make_error(ErrorCode::rank_died, fmt::format("rank {} ({}) left before all ranks had joined", rank, peer), rank));
+}
+
+void StoreLoop::drop(Id id, const std::string& why) {
+  drop_log_.dropped(why);
+  erase(id);
+}
+
+void StoreLoop::erase(Id id) {
+  const auto found = connections_.find(id);
+  if (found->second.phase == Phase::handshake || found->second.phase == Phase::request) --strangers_;
+  connections_.erase(found);
+}
+
+void StoreLoop::watch(Id id, Connection& connection) {
+  std::uint32_t wanted = EPOLLIN;
+  if (connection.phase == Phase::handshake && (connection.handshake.events() & POLLOUT) != 0) wanted |= EPOLLOUT;
+  if (connection.phase == Phase::answering) wanted |= EPOLLOUT;
+  if (wanted == connection.watched) return;
+  epoll_event event{};
+  event.events = wanted;
+  event.data.u64 = id;
+  const int operation = connection.watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (::epoll_ctl(epoll_.get(), operation, connection.socket.get(), &event) != 0)
+    log::error("the store cannot watch {}: errno {}", connection.peer.to_string(), errno);
+  connection.watched = wanted;
+}
+
+void StoreLoop::expire() {
+  if (late_warning_.passed()) {
+    late_warning_ = Deadline::never();
+    log::warn("still waiting for {} to join", name_ranks(attendance_.missing(), attendance_.size()));
+  }
+  if (patience_.passed()) {
+    const std::string missing = name_ranks(attendance_.missing(), attendance_.size());
+    const char* have = attendance_.missing().size() == 1 ? "has" : "have";
+    fail_all(make_error(ErrorCode::timed_out,
+                        fmt::format("{} {} not joined within {}", missing, have, name_seconds(patience_was_))));
+  }
+  if (!next_expiry_.passed()) return;
+  next_expiry_ = Deadline::never();
+  for (auto entry = connections_.begin(); entry != connections_.end();) {
+    const Id id = entry->first;
+    const Connection& connection = (entry++)->second;
+    if (!connection.deadline.passed()) {
+      next_expiry_ = Deadline::earlier(next_expiry_, connection.deadline);
+    } else if (connection.phase == Phase::handshake) {
+      drop(id, connection.handshake.late().message);
+    } else {
+      const char* why = connection.phase == Phase::request ? "has not asked to join" : "has not taken its answer";
+      drop(id, fmt::format("{} {} in time", connection.peer.to_string(), why));
+    }
+  }
+}
+
+void StoreLoop::publish() {
+  const bool decided = complete_ || failure_;
+  const bool answered = decided && std::none_of(connections_.begin(), connections_.end(),
+                                                [](const auto& entry) { return entry.second.phase >= Phase::waiting; });
+  const std::lock_guard lock(progress_->mutex);
+  if (progress_->answered == answered) return;
+  progress_->answered = answered;
+  progress_->changed.notify_all();
+}
+
+}  // namespace tutti

@@ -1,0 +1,120 @@
+// The event loop behind a Store. Owned and run by the store's thread alone; only StoreProgress is shared.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/handshake.hpp"
+#include "base/net.hpp"
+#include "bootstrap/attendance.hpp"
+#include "bootstrap/wire.hpp"
+
+namespace tutti {
+
+struct StoreProgress {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool answered = false;  // the join is decided, and all ranks that have come have been told
+  bool over = false;      // the loop has ended
+};
+
+/// Warnings about dropped connections, a few per interval however many there are.
+class DropLog {
+ public:
+  /// `why` names the peer.
+  void dropped(const std::string& why);
+
+ private:
+  Deadline interval_ = Deadline::in(0);
+  int lines_ = 0;
+  int unsaid_ = 0;
+};
+
+class StoreLoop {
+ public:
+  static constexpr double kStrangerSeconds = 5;  // to prove the secret and ask to join
+  static constexpr double kAnswerSeconds = 30;   // to take the answer
+  static constexpr std::size_t kMaxStrangers = 2048;
+
+  static Result<std::unique_ptr<StoreLoop>> make(std::vector<Fd> listeners, const JobKey& key, int doorbell,
+                                                 std::shared_ptr<StoreProgress> progress);
+  ~StoreLoop();
+  /// Until all ranks have their answer, or the doorbell rings.
+  void run();
+
+ private:
+  enum class Phase {
+    handshake,  // a stranger
+    request,    // knows the secret, has not asked yet
+    waiting,    // joined; the others have not
+    answering,  // the answer is on its way
+    answered,   // waiting for the rank to hang up
+  };
+  struct Connection {
+    Fd socket;
+    SocketAddress peer;
+    Handshake handshake;
+    Deadline deadline;  // dropped then; never while waiting
+    Phase phase = Phase::handshake;
+    Blob incoming;
+    std::size_t received = 0;
+    std::shared_ptr<const Blob> answer;
+    std::size_t sent = 0;
+    int rank = -1;
+    std::uint32_t watched = 0;  // epoll events asked for
+  };
+  using Id = std::uint64_t;
+
+  StoreLoop(std::vector<Fd> listeners, const JobKey& key, int doorbell, std::shared_ptr<StoreProgress> progress);
+  Status watch_listeners();
+
+  bool over() const;
+  int milliseconds_to_wait() const;
+  void handle(Id id);
+  void accept_all(int listener);
+  void welcome(Accepted accepted);
+  bool drop_oldest_stranger(const std::string& why);
+  void serve(Id id);
+  Result<std::optional<JoinRequest>> read_request(Connection& connection);
+  void admit(Connection& connection, JoinRequest request);
+  void answer(Connection& connection, std::shared_ptr<const Blob> with);
+  void flush(Id id, Connection& connection);
+  void complete();
+  void fail_all(Error error);
+  void left(Id id);
+  void drop(Id id, const std::string& why);
+  void erase(Id id);
+  void watch(Id id, Connection& connection);
+  void expire();
+  void publish();
+
+  std::vector<Fd> listeners_;
+  JobKey key_;
+  int doorbell_;
+  std::shared_ptr<StoreProgress> progress_;
+  Fd epoll_;
+  bool stopped_ = false;
+  Id next_id_;
+  std::map<Id, Connection> connections_;  // in the order they came
+  std::size_t strangers_ = 0;             // in phase handshake or request
+  Deadline next_expiry_;
+  Attendance attendance_;
+  Deadline patience_;  // the least of those who wait
+  double patience_was_ = 0;
+  Deadline late_warning_;
+  bool complete_ = false;
+  std::shared_ptr<const Blob> failure_;
+  std::set<int> told_;  // ranks that were sent the failure
+  DropLog drop_log_;
+};
+
+}  // namespace tutti

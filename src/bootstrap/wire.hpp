@@ -1,0 +1,50 @@
+// What a joining rank and the store say to each other, after the handshake. Pure functions of bytes: a decoder accepts
+// exactly what its encoder makes and turns everything else away without reading past the end.
+//
+// A frame is a 32-bit little-endian length and that many bytes. The rank sends one request; the store answers with one
+// frame: the blobs of all ranks, or an error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+using Blob = std::vector<std::byte>;
+using AgreedSettings = std::vector<std::pair<std::string, std::string>>;
+
+inline constexpr std::size_t kMaxBlobBytes = 64 << 10;
+inline constexpr std::size_t kMaxRequestBytes = kMaxBlobBytes + (32 << 10);
+inline constexpr int kMaxRanks = 1 << 20;
+inline constexpr std::size_t kLengthBytes = 4;
+
+struct JoinRequest {
+  int rank = 0;
+  int size = 0;
+  double patience = 0;      // seconds this rank still waits for the others
+  double patience_was = 0;  // seconds it was given at first, for messages
+  AgreedSettings settings;  // must be the same on all ranks
+  Blob blob;
+
+  bool operator==(const JoinRequest&) const = default;
+};
+
+/// Whole frames, header included.
+Blob encode_request(const JoinRequest& request);
+Blob encode_gathered(const std::vector<Blob>& blobs);
+Blob encode_failure(const Error& error);
+
+std::uint32_t frame_length(std::span<const std::byte, kLengthBytes> header);
+
+/// Of a frame's bytes without the header.
+Result<JoinRequest> decode_request(std::span<const std::byte> bytes);
+/// The blobs of `size` ranks, or the error the store answered with.
+Result<std::vector<Blob>> decode_answer(std::span<const std::byte> bytes, int size);
+
+}  // namespace tutti

@@ -1,0 +1,28 @@
+// The subcommands of `tutti`, one file each. add_* hangs a subcommand's options and its action on the parser; the
+// action leaves its exit status in `status`: 0 when all went well, 1 for a finding, 2 for a mistake of the caller.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace tutti::cli {
+
+inline constexpr int kBadUsage = 2;
+
+using Arguments = std::vector<std::string>;
+
+// `arguments`: what the program was started with, for subcommands that start themselves again as ranks.
+void add_bench(CLI::App& app, const Arguments& arguments, int& status);
+void add_demo(CLI::App& app, const Arguments& arguments, int& status);
+void add_doctor(CLI::App& app, int& status);
+void add_env(CLI::App& app, int& status);
+void add_program(CLI::App& app, int& status);
+/// `tail`: the arguments from the first "--" on, which the parser must not see.
+void add_run(CLI::App& app, const Arguments& tail, int& status);
+void add_version(CLI::App& app, int& status);
+
+}  // namespace tutti::cli

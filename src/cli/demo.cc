@@ -1,0 +1,148 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "base/clock.hpp"
+#include "cli/command.hpp"
+#include "cli/demo_scenes.hpp"
+#include "cli/launch.hpp"
+#include "cli/parse.hpp"
+#include "cli/terminal.hpp"
+
+namespace tutti::cli {
+namespace {
+
+constexpr int kTakes = 9;  // timed calls of a scene; the middle one is shown
+
+struct Outcome {
+  double microseconds = 0.0;  // of the slowest rank
+  std::int64_t wrong = 0;     // elements, over all ranks
+};
+
+Result<Outcome> perform(const Scene& scene, Stage& stage) {
+  std::vector<double> times;
+  for (int take = 0; take <= kTakes; ++take) {
+    stage.reset();
+    if (auto met = stage.communicator.barrier(); !met) return tl::unexpected(met.error());
+    const std::uint64_t start = ticks();
+    if (auto played = scene.play(stage); !played) return tl::unexpected(played.error());
+    if (take > 0) times.push_back(microseconds_since(start));
+  }
+  std::nth_element(times.begin(), times.begin() + kTakes / 2, times.end());
+  Outcome outcome;
+  outcome.microseconds = times[kTakes / 2];
+  for (std::size_t i = 0; scene.received && i < scene.received(stage); ++i)
+    if (stage.recv[i] != scene.expected(stage, i)) ++outcome.wrong;
+  auto agreed =
+      stage.communicator.all_reduce(&outcome.microseconds, &outcome.microseconds, 1, DataType::float64, Operator::max);
+  if (agreed) agreed = stage.communicator.all_reduce(&outcome.wrong, &outcome.wrong, 1, DataType::int64, Operator::sum);
+  if (!agreed) return tl::unexpected(agreed.error());
+  return outcome;
+}
+
+/// What rank 0 shows: a line that says what is being played, replaced by the row when it is done.
+class Playbill {
+ public:
+  Playbill(bool speaks, std::size_t scenes)
+      : speaks_(speaks), color_(wants_color(STDOUT_FILENO)), live_(::isatty(STDOUT_FILENO) == 1), scenes_(scenes) {}
+
+  void open(const Stage& stage) const {
+    if (!speaks_) return;
+    fmt::print("{} ranks on {} host{}, {} a buffer, float32; every result is compared with a plain computation\n\n",
+               stage.ranks, stage.communicator.layout().hosts, stage.communicator.layout().hosts == 1 ? "" : "s",
+               show_bytes(stage.count * sizeof(float)));
+    fmt::print("{}\n", paint(fmt::format("{:<18} {:>9} {:>11} {:>9}", "collective", "size", "time", "GB/s"),
+                             Color::bold, color_));
+  }
+
+  void announce(const std::string& name) {
+    ++playing_;
+    if (speaks_ && live_) fmt::print("[{}/{}] {} ...", playing_, scenes_, name);
+    std::fflush(stdout);
+  }
+
+  void show(const Scene& scene, std::size_t bytes, const Outcome& outcome) const {
+    if (!speaks_) return;
+    if (live_) fmt::print("\r\x1b[K");
+    const bool moves = static_cast<bool>(scene.received);
+    const std::string rate =
+        moves ? fmt::format("{:.2f}", static_cast<double>(bytes) / 1e3 / outcome.microseconds) : "";
+    const std::string verdict = outcome.wrong == 0
+                                    ? paint(moves ? "verified ✓" : "done ✓", Color::green, color_)
+                                    : paint(fmt::format("{} elements WRONG", outcome.wrong), Color::red, color_);
+    fmt::print("{:<18} {:>9} {:>8.1f} us {:>9}  {}\n", scene.name, moves ? show_bytes(bytes) : "", outcome.microseconds,
+               rate, verdict);
+    std::fflush(stdout);
+  }
+
+ private:
+  bool speaks_;
+  bool color_;
+  bool live_;
+  std::size_t scenes_;
+  int playing_ = 0;
+};
+
+int play_all(Communicator& communicator, std::size_t bytes) {
+  Stage stage(communicator, bytes / sizeof(float));
+  const auto scenes = demo_scenes();
+  Playbill playbill(communicator.rank() == 0, scenes.size());
+  playbill.open(stage);
+  int status = 0;
+  for (const Scene& scene : scenes) {
+    playbill.announce(scene.name);
+    const auto outcome = perform(scene, stage);
+    if (!outcome) {
+      fmt::print(stderr, "\ntutti demo: {}: {}\n", scene.name, outcome.error().to_string());
+      return 1;
+    }
+    playbill.show(scene, stage.count * sizeof(float), *outcome);
+    if (outcome->wrong != 0) status = 1;
+  }
+  return status;
+}
+
+int run_as_rank(std::size_t bytes) {
+  Options options = Options::from_environment();
+  if (options.timeout == 0.0) options.timeout = 30.0;
+  auto communicator = Communicator::create_from_environment(options);
+  if (!communicator) {
+    fmt::print(stderr, "tutti demo: {}\n", communicator.error().to_string());
+    return 1;
+  }
+  return play_all(*communicator, bytes);
+}
+
+int run_launched(int ranks, const Arguments& arguments) {
+  LaunchOptions launching;
+  launching.ranks = ranks;
+  launching.command = arguments;
+  launching.command[0] = own_executable();
+  launching.output = RankOutput::inherited;
+  launching.name = "tutti demo";
+  const auto status = launch(launching);
+  if (!status) fmt::print(stderr, "tutti demo: {}\n", status.error().message);
+  return status.value_or(1);
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
+  auto* command =
+      app.add_subcommand("demo", "Run every collective on four ranks of this machine and verify the results");
+  auto ranks = std::make_shared<int>(4);
+  auto size = std::make_shared<std::string>("1M");
+  command->add_option("-N,--ranks", *ranks, "processes to start")->check(CLI::Range(1, 64))->capture_default_str();
+  command->add_option("-s,--size", *size, "bytes of a buffer (K, M, G)")->capture_default_str();
+  command->footer("Examples:\n  tutti demo\n  tutti demo -N 2 -s 64K");
+  command->callback([ranks, size, arguments, &status] {
+    const auto bytes = parse_bytes(*size);
+    if (!bytes) throw CLI::ValidationError("--size", bytes.error().message);
+    status = started_by_launcher() ? run_as_rank(*bytes) : run_launched(*ranks, arguments);
+  });
+}
+
+}  // namespace tutti::cli

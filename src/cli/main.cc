@@ -1,0 +1,28 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/command.hpp"
+
+int main(int argc, char** argv) {
+  using namespace tutti::cli;
+  CLI::App app("tutti: collectives between ranks, on this machine and across machines", "tutti");
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "help of all commands");
+  app.footer("`tutti COMMAND --help` explains a command, with examples.");
+  const Arguments arguments(argv, argv + argc);
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  int status = 0;
+  add_run(app, Arguments(separator, arguments.end()), status);
+  add_bench(app, arguments, status);
+  add_demo(app, arguments, status);
+  add_doctor(app, status);
+  add_env(app, status);
+  add_program(app, status);
+  add_version(app, status);
+  try {
+    app.parse(static_cast<int>(separator - arguments.begin()), argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadUsage;
+  }
+  return status;
+}

@@ -1,0 +1,203 @@
+// The public API: arguments are checked, then handed on.
+#include "tutti/communicator.hpp"
+
+#include <utility>
+
+#include "base/settings.hpp"
+#include "communicator/calls.hpp"
+#include "communicator/group.hpp"
+#include "communicator/impl.hpp"
+
+namespace tutti {
+namespace {
+
+Place place_of(const CommunicatorImpl& impl) { return {impl.rank(), impl.size()}; }
+
+Status run(const std::shared_ptr<CommunicatorImpl>& impl, const Result<Call>& call) {
+  if (!call) {
+    Error error = call.error();
+    error.rank = impl->rank();
+    return tl::unexpected(std::move(error));
+  }
+  if (put_in_group(impl, *call)) return {};
+  return impl->run(*call);
+}
+
+}  // namespace
+
+// Work -----------------------------------------------------------------------------------------------------------
+
+bool Work::test() {
+  if (state_ == nullptr || state_->done.load(std::memory_order_acquire)) return true;
+  // Kept alive: the operation lets go of its communicator when it is done.
+  if (const auto communicator = state_->home.lock()) communicator->drive();
+  return state_->done.load(std::memory_order_acquire);
+}
+
+Status Work::wait(double seconds) {
+  if (state_ == nullptr) return {};
+  const Deadline deadline = seconds > 0 ? Deadline::in(seconds) : Deadline::never();
+  if (const auto communicator = state_->home.lock()) return communicator->wait(*state_, deadline);
+  if (state_->error != nullptr) return tl::unexpected(*state_->error);
+  return {};
+}
+
+const Error* Work::error() const {
+  if (state_ == nullptr || !state_->done.load(std::memory_order_acquire)) return nullptr;
+  return state_->error.get();
+}
+
+// Communicator ---------------------------------------------------------------------------------------------------
+
+Options Options::from_environment() {
+  Options options;
+  options.timeout = settings().operation_timeout;
+  options.join_timeout = settings().join_timeout;
+  options.reproducible = settings().reproducible;
+  options.select = settings().select;
+  return options;
+}
+
+Communicator::Communicator(std::shared_ptr<CommunicatorImpl> impl) : impl_(std::move(impl)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+int Communicator::rank() const { return impl_->rank(); }
+int Communicator::size() const { return impl_->size(); }
+const HostLayout& Communicator::layout() const { return impl_->layout(); }
+Status Communicator::status() const { return impl_->status(); }
+
+void Communicator::abort(std::string_view reason) {
+  Error error;
+  error.code = ErrorCode::aborted;
+  error.rank = impl_->rank();
+  error.peer = impl_->rank();
+  error.message = "rank " + std::to_string(impl_->rank()) + " aborted: " + std::string(reason);
+  impl_->break_with(std::move(error), true);
+}
+
+#define TUTTI_CALL(...) run(impl_, make_call(place_of(*impl_), __VA_ARGS__))
+#define TUTTI_SUBMIT(...) submit(make_call(place_of(*impl_), __VA_ARGS__))
+
+Status Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op) {
+  return TUTTI_CALL(Collective::all_reduce, send, recv, count, type, op);
+}
+Status Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op,
+                            int root) {
+  return TUTTI_CALL(Collective::reduce, send, recv, count, type, op, root);
+}
+Status Communicator::broadcast(const void* send, void* recv, std::size_t count, DataType type, int root) {
+  return TUTTI_CALL(Collective::broadcast, send, recv, count, type, {}, root);
+}
+Status Communicator::all_gather(const void* send, void* recv, std::size_t count, DataType type) {
+  return TUTTI_CALL(Collective::all_gather, send, recv, count, type);
+}
+Status Communicator::reduce_scatter(const void* send, void* recv, std::size_t count, DataType type,
+                                    const Reduction& op) {
+  return TUTTI_CALL(Collective::reduce_scatter, send, recv, count, type, op);
+}
+Status Communicator::all_to_all(const void* send, void* recv, std::size_t count, DataType type) {
+  return TUTTI_CALL(Collective::all_to_all, send, recv, count, type);
+}
+Status Communicator::gather(const void* send, void* recv, std::size_t count, DataType type, int root) {
+  return TUTTI_CALL(Collective::gather, send, recv, count, type, {}, root);
+}
+Status Communicator::scatter(const void* send, void* recv, std::size_t count, DataType type, int root) {
+  return TUTTI_CALL(Collective::scatter, send, recv, count, type, {}, root);
+}
+Status Communicator::barrier() { return TUTTI_CALL(Collective::barrier, nullptr, nullptr, 0, DataType::uint8); }
+
+Status Communicator::all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts,
+                                  std::span<const std::size_t> offsets, DataType type) {
+  return run(impl_, make_uneven_call(place_of(*impl_), Collective::all_gather, send, {counts, {}}, recv,
+                                     {counts, offsets}, type));
+}
+Status Communicator::reduce_scatter_v(const void* send, void* recv, std::span<const std::size_t> counts,
+                                      std::span<const std::size_t> offsets, DataType type, const Reduction& op) {
+  return run(impl_, make_uneven_call(place_of(*impl_), Collective::reduce_scatter, send, {counts, offsets}, recv,
+                                     {counts, {}}, type, op));
+}
+Status Communicator::all_to_all_v(const void* send, std::span<const std::size_t> send_counts,
+                                  std::span<const std::size_t> send_offsets, void* recv,
+                                  std::span<const std::size_t> recv_counts, std::span<const std::size_t> recv_offsets,
+                                  DataType type) {
+  return run(impl_, make_uneven_call(place_of(*impl_), Collective::all_to_all, send, {send_counts, send_offsets}, recv,
+                                     {recv_counts, recv_offsets}, type));
+}
+Status Communicator::gather_v(const void* send, std::size_t count, void* recv, std::span<const std::size_t> counts,
+                              std::span<const std::size_t> offsets, DataType type, int root) {
+  std::vector<std::size_t> own(static_cast<std::size_t>(size()), 0);
+  own[static_cast<std::size_t>(rank())] = count;
+  const bool at_root = rank() == root;
+  return run(impl_, make_uneven_call(place_of(*impl_), Collective::gather, send, {at_root ? counts : own, {}}, recv,
+                                     {at_root ? counts : own, at_root ? offsets : std::span<const std::size_t>{}}, type,
+                                     {}, root));
+}
+Status Communicator::scatter_v(const void* send, std::span<const std::size_t> counts,
+                               std::span<const std::size_t> offsets, void* recv, std::size_t count, DataType type,
+                               int root) {
+  std::vector<std::size_t> own(static_cast<std::size_t>(size()), 0);
+  own[static_cast<std::size_t>(rank())] = count;
+  const bool at_root = rank() == root;
+  return run(impl_, make_uneven_call(place_of(*impl_), Collective::scatter, send,
+                                     {at_root ? counts : own, at_root ? offsets : std::span<const std::size_t>{}}, recv,
+                                     {at_root ? counts : own, {}}, type, {}, root));
+}
+
+Status Communicator::send(const void* data, std::size_t count, DataType type, int peer) {
+  return run(impl_, make_end_call(place_of(*impl_), true, const_cast<void*>(data), count, type, peer));
+}
+Status Communicator::recv(void* data, std::size_t count, DataType type, int peer) {
+  return run(impl_, make_end_call(place_of(*impl_), false, data, count, type, peer));
+}
+
+Result<Work> Communicator::submit(const Result<Call>& call) {
+  if (!call) {
+    Error error = call.error();
+    error.rank = rank();
+    return tl::unexpected(std::move(error));
+  }
+  if (put_in_group(impl_, *call))
+    return fail(ErrorCode::invalid_argument, "a group runs its operations together: use the blocking forms in it");
+  return Work(impl_->submit(*call));
+}
+
+Result<Work> Communicator::all_reduce_async(const void* send, void* recv, std::size_t count, DataType type,
+                                            const Reduction& op) {
+  return TUTTI_SUBMIT(Collective::all_reduce, send, recv, count, type, op);
+}
+Result<Work> Communicator::reduce_async(const void* send, void* recv, std::size_t count, DataType type,
+                                        const Reduction& op, int root) {
+  return TUTTI_SUBMIT(Collective::reduce, send, recv, count, type, op, root);
+}
+Result<Work> Communicator::broadcast_async(const void* send, void* recv, std::size_t count, DataType type, int root) {
+  return TUTTI_SUBMIT(Collective::broadcast, send, recv, count, type, {}, root);
+}
+Result<Work> Communicator::all_gather_async(const void* send, void* recv, std::size_t count, DataType type) {
+  return TUTTI_SUBMIT(Collective::all_gather, send, recv, count, type);
+}
+Result<Work> Communicator::reduce_scatter_async(const void* send, void* recv, std::size_t count, DataType type,
+                                                const Reduction& op) {
+  return TUTTI_SUBMIT(Collective::reduce_scatter, send, recv, count, type, op);
+}
+Result<Work> Communicator::all_to_all_async(const void* send, void* recv, std::size_t count, DataType type) {
+  return TUTTI_SUBMIT(Collective::all_to_all, send, recv, count, type);
+}
+Result<Work> Communicator::gather_async(const void* send, void* recv, std::size_t count, DataType type, int root) {
+  return TUTTI_SUBMIT(Collective::gather, send, recv, count, type, {}, root);
+}
+Result<Work> Communicator::scatter_async(const void* send, void* recv, std::size_t count, DataType type, int root) {
+  return TUTTI_SUBMIT(Collective::scatter, send, recv, count, type, {}, root);
+}
+Result<Work> Communicator::barrier_async() {
+  return TUTTI_SUBMIT(Collective::barrier, nullptr, nullptr, 0, DataType::uint8);
+}
+Result<Work> Communicator::send_async(const void* data, std::size_t count, DataType type, int peer) {
+  return submit(make_end_call(place_of(*impl_), true, const_cast<void*>(data), count, type, peer));
+}
+Result<Work> Communicator::recv_async(void* data, std::size_t count, DataType type, int peer) {
+  return submit(make_end_call(place_of(*impl_), false, data, count, type, peer));
+}
+
+}  // namespace tutti

@@ -1,0 +1,216 @@
+// How communicators come to be: ranks as threads, by a unique id, or as the launcher says.
+#include <fmt/core.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "bootstrap/launch.hpp"
+#include "bootstrap/unique_id.hpp"
+#include "communicator/impl.hpp"
+#include "control/control.hpp"
+#include "transport/tcp/tcp.hpp"
+
+namespace tutti {
+namespace {
+
+/// What a rank brings to the meeting point.
+struct Introduction {
+  SegmentName segment;
+  std::string endpoint;
+  std::vector<std::byte> control;
+
+  Blob encode() const {
+    const std::uint32_t sizes[2] = {static_cast<std::uint32_t>(endpoint.size()),
+                                    static_cast<std::uint32_t>(control.size())};
+    Blob blob(sizeof segment + sizeof sizes + endpoint.size() + control.size());
+    std::byte* at = blob.data();
+    const auto put = [&](const void* data, std::size_t bytes) {
+      std::memcpy(at, data, bytes);
+      at += bytes;
+    };
+    put(&segment, sizeof segment);
+    put(sizes, sizeof sizes);
+    put(endpoint.data(), endpoint.size());
+    put(control.data(), control.size());
+    return blob;
+  }
+
+  static Result<Introduction> decode(const Blob& blob) {
+    Introduction introduction;
+    std::uint32_t sizes[2] = {};
+    const std::size_t fixed = sizeof introduction.segment + sizeof sizes;
+    if (blob.size() < fixed) return fail(ErrorCode::refused, "a rank's introduction is too short");
+    std::memcpy(&introduction.segment, blob.data(), sizeof introduction.segment);
+    std::memcpy(sizes, blob.data() + sizeof introduction.segment, sizeof sizes);
+    if (blob.size() - fixed != std::size_t{sizes[0]} + sizes[1])
+      return fail(ErrorCode::refused, "a rank's introduction contradicts itself");
+    const std::byte* const rest = blob.data() + fixed;
+    introduction.endpoint.assign(reinterpret_cast<const char*>(rest), sizes[0]);
+    introduction.control.assign(rest + sizes[0], rest + sizes[0] + sizes[1]);
+    return introduction;
+  }
+};
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+  return hash ^ (hash >> 31);
+}
+
+std::uint64_t hash_text(std::string_view text) {
+  std::uint64_t hash = text.size();
+  for (const char c : text) hash = mix(hash, static_cast<unsigned char>(c));
+  return hash;
+}
+
+/// What must be the same on all ranks, because programs are chosen by it.
+AgreedSettings agreed(const Options& options) {
+  return {{"TUTTI_SELECT", options.select}, {"TUTTI_REPRODUCIBLE", options.reproducible ? "1" : "0"}};
+}
+
+/// The job as this process sees it once all have met.
+struct Met {
+  std::shared_ptr<Job> job;
+  Identity identity;
+};
+
+Result<Met> meet(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, const std::vector<Blob>& blobs, int rank,
+                 Deadline deadline) {
+  Met met;
+  met.identity.rank = rank;
+  std::vector<ControlPeer> peers;
+  std::vector<Endpoint> endpoints;
+  for (std::size_t index = 0; index < blobs.size(); ++index) {
+    Result<Introduction> introduction = Introduction::decode(blobs[index]);
+    if (!introduction) return tl::unexpected(introduction.error());
+    Result<ControlPeer> peer = ControlPeer::decode(introduction->control);
+    if (!peer) return tl::unexpected(peer.error());
+    Result<Endpoint> endpoint = Endpoint::parse(introduction->endpoint);
+    if (!endpoint) return tl::unexpected(endpoint.error());
+    // Ranks that may not share memory count as hosts of their own.
+    const std::uint64_t host = settings().shm ? hash_text(peer->host) : mix(hash_text(peer->host), index + 1);
+    met.identity.members.push_back({static_cast<int>(index), host, introduction->segment});
+    met.identity.id = mix(met.identity.id, introduction->segment.nonce);
+    peers.push_back(std::move(*peer));
+    endpoints.push_back(std::move(*endpoint));
+  }
+  if (Status joined = control->join(std::move(peers), rank, deadline); !joined) return tl::unexpected(joined.error());
+  const std::uint64_t own_host = met.identity.members[static_cast<std::size_t>(rank)].host;
+  bool one_host = true;
+  for (const Member& member : met.identity.members) one_host = one_host && member.host == own_host;
+  if (one_host) tcp.reset();
+  met.job = std::make_shared<Job>(std::move(control), std::move(tcp), std::move(endpoints), rank);
+  return met;
+}
+
+/// Whether every rank can read every other's memory; agreed by a first operation, which also proves that all are here.
+Status agree_on_pull(std::shared_ptr<CommunicatorImpl>& impl) {
+  Call call;
+  std::uint8_t mine = impl->can_pull() ? 1 : 0;
+  std::uint8_t all = 0;
+  call.collective = Collective::all_reduce;
+  call.send = &mine;
+  call.recv = &all;
+  call.count = 1;
+  call.type = DataType::uint8;
+  call.reduction = Operator::min;
+  if (Status done = impl->run(call); !done) return done;
+  impl->set_pull(all != 0);
+  if (mine == 0 && impl->layout().local_size > 1)
+    log::warn("rank {}: peers' memory cannot be read (cross-memory attach is off or forbidden); data is copied through "
+              "shared memory instead. `tutti doctor` says how to allow it",
+              impl->rank());
+  return {};
+}
+
+Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options& options) {
+  const Deadline deadline = info.deadline;
+  Result<std::unique_ptr<Control>> control = Control::start(info.secret);
+  if (!control) return tl::unexpected(control.error());
+  TcpOptions tcp_options;
+  tcp_options.job = info.job;
+  Result<std::shared_ptr<Tcp>> tcp = Tcp::start(info.secret, tcp_options);
+  if (!tcp) return tl::unexpected(tcp.error());
+  Result<Segment> segment = Segment::create(info.size);
+  if (!segment) return tl::unexpected(segment.error());
+  const Introduction introduction{segment->name(), (*tcp)->endpoint().to_string(), (*control)->self().encode()};
+  info.blob = introduction.encode();
+  info.settings = agreed(options);
+  const int rank = info.rank;
+  const Result<std::vector<Blob>> blobs = join(info);
+  if (!blobs) return tl::unexpected(blobs.error());
+  Result<Met> met = meet(std::move(*control), std::move(*tcp), *blobs, rank, deadline);
+  if (!met) return tl::unexpected(met.error());
+  auto impl = CommunicatorImpl::create(met->job, met->identity, std::move(*segment), options);
+  if (!impl) return impl;
+  met->job->watch();
+  if (Status agreed_on = agree_on_pull(*impl); !agreed_on) return tl::unexpected(agreed_on.error());
+  return impl;
+}
+
+Deadline join_deadline(const Options& options) {
+  return Deadline::in(options.join_timeout > 0 ? options.join_timeout : settings().join_timeout);
+}
+
+void report_settings_once() {
+  static const bool reported = [] {
+    for (const std::string& line : setting_errors()) log::error("{}", line);
+    for (const std::string& line : unknown_settings()) log::warn("{}", line);
+    return true;
+  }();
+  (void)reported;
+}
+
+}  // namespace
+
+Result<Communicator> Communicator::create(const UniqueId& id, int rank, int size, const Options& options) {
+  report_settings_once();
+  if (size < 1 || rank < 0 || rank >= size)
+    return fail(ErrorCode::invalid_argument, fmt::format("create: rank {} of {} cannot be", rank, size));
+  Result<JoinInfo> info = join_info(id, rank, size);
+  if (!info) return tl::unexpected(info.error());
+  info->deadline = join_deadline(options);
+  auto impl = join_job(std::move(*info), options);
+  if (!impl) return tl::unexpected(impl.error());
+  return Communicator(std::move(*impl));
+}
+
+Result<Communicator> Communicator::create_from_environment(const Options& options) {
+  report_settings_once();
+  const Result<LaunchInfo> launch = from_environment();
+  if (!launch) return tl::unexpected(launch.error());
+  const Deadline deadline = join_deadline(options);
+  Result<JoinInfo> info = rendezvous(*launch, deadline);
+  if (!info) return tl::unexpected(info.error());
+  info->deadline = deadline;
+  auto impl = join_job(std::move(*info), options);
+  if (!impl) return tl::unexpected(impl.error());
+  return Communicator(std::move(*impl));
+}
+
+Result<std::vector<Communicator>> Communicator::create_threads(int size, const Options& options) {
+  report_settings_once();
+  if (size < 1) return fail(ErrorCode::invalid_argument, fmt::format("create_threads: {} ranks cannot be", size));
+  const auto job = std::make_shared<Job>();
+  Identity identity;
+  identity.pull = true;
+  std::vector<Segment> segments;
+  for (int rank = 0; rank < size; ++rank) {
+    Result<Segment> segment = Segment::create(size);
+    if (!segment) return tl::unexpected(segment.error());
+    identity.members.push_back({0, 1, segment->name()});
+    segments.push_back(std::move(*segment));
+  }
+  identity.id = segments[0].name().nonce;
+  std::vector<Communicator> all;
+  for (int rank = 0; rank < size; ++rank) {
+    identity.rank = rank;
+    auto impl = CommunicatorImpl::create(job, identity, std::move(segments[static_cast<std::size_t>(rank)]), options);
+    if (!impl) return tl::unexpected(impl.error());
+    all.push_back(Communicator(std::move(*impl)));
+  }
+  return all;
+}
+
+}  // namespace tutti

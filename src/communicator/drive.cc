@@ -1,0 +1,284 @@
+// How operations of a communicator move: the token, the mailbox, and the loop that waits.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "communicator/impl.hpp"
+#include "communicator/progress.hpp"
+#include "transport/tcp/tcp.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int kNapMicroseconds = 1000;       // a missed wake costs no more than this
+constexpr double kLookMicroseconds = 100e3;  // how often a waiting rank looks what its peers do
+
+}  // namespace
+
+void Operation::own_counts() {
+  std::span<const std::size_t>* const spans[4] = {&call.send_counts, &call.send_offsets, &call.recv_counts,
+                                                  &call.recv_offsets};
+  for (int i = 0; i < 4; ++i) {
+    counts[i].assign(spans[i]->begin(), spans[i]->end());
+    *spans[i] = counts[i];
+  }
+}
+
+Status CommunicatorImpl::run(const Call& call) {
+  if (broken_.load(std::memory_order_acquire)) return status();
+  if (!take_token()) {
+    const std::shared_ptr<Operation> operation = submit(call);
+    return wait(*operation, Deadline::never());
+  }
+  Operation& operation = call.collective == Collective::point_to_point ? fast_end_[call.sends ? 1 : 0] : fast_;
+  if (has_mail_.load(std::memory_order_acquire)) take_mail();
+  Lane& lane = lane_of(call);
+  if (lane.active != nullptr || !lane.waiting.empty()) {
+    give_token();
+    const std::shared_ptr<Operation> queued = submit(call);
+    return wait(*queued, Deadline::never());
+  }
+  operation.call = call;
+  operation.done.store(false, std::memory_order_relaxed);
+  operation.error.reset();
+  activate(lane, operation);
+  const Status result = run_owned(operation);
+  give_token();
+  return result;
+}
+
+Status CommunicatorImpl::run_owned(Operation& operation) {
+  Waiter waiter(crowded_);
+  while (true) {
+    const bool moved = service();
+    if (operation.done.load(std::memory_order_relaxed)) break;
+    if (moved)
+      waiter.reset();
+    else
+      rest(waiter);
+  }
+  if (operation.error != nullptr) return tl::unexpected(*operation.error);
+  return {};
+}
+
+std::shared_ptr<Operation> CommunicatorImpl::submit(const Call& call) {
+  auto operation = std::make_shared<Operation>();
+  operation->call = call;
+  operation->own_counts();
+  operation->communicator = shared_from_this();
+  operation->home = operation->communicator;
+  queued_.fetch_add(1, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(mutex_);
+    mail_.push_back(operation);
+  }
+  has_mail_.store(true, std::memory_order_release);
+  Progress::of_process().attend(shared_from_this());
+  return operation;
+}
+
+bool CommunicatorImpl::drive() {
+  if (!take_token()) return false;
+  const bool moved = service();
+  give_token();
+  return moved;
+}
+
+bool CommunicatorImpl::idle() { return queued_.load(std::memory_order_acquire) == 0; }
+
+Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
+  Waiter waiter(crowded_);
+  while (!operation.done.load(std::memory_order_acquire)) {
+    if (deadline.passed()) return fail(ErrorCode::timed_out, "the operation is still under way");
+    if (take_token()) {
+      const bool moved = service();
+      const bool done = operation.done.load(std::memory_order_relaxed);
+      if (!moved && !done) rest(waiter);
+      give_token();
+      if (moved) waiter.reset();
+    } else if (waiter.pause() == Waiter::Next::sleep) {
+      ::usleep(100);
+    }
+  }
+  if (operation.error != nullptr) return tl::unexpected(*operation.error);
+  return {};
+}
+
+CommunicatorImpl::Lane& CommunicatorImpl::lane_of(const Call& call) {
+  if (call.collective != Collective::point_to_point) return collectives_;
+  return point_to_point_[{call.root, call.sends}];
+}
+
+void CommunicatorImpl::take_mail() {
+  std::vector<std::shared_ptr<Operation>> mail;
+  {
+    const std::lock_guard lock(mutex_);
+    mail.swap(mail_);
+    has_mail_.store(false, std::memory_order_relaxed);
+  }
+  for (auto& operation : mail) {
+    Lane& lane = lane_of(operation->call);
+    lane.waiting.push_back(std::move(operation));
+    if (lane.active == nullptr) activate_next(lane);
+  }
+}
+
+void CommunicatorImpl::activate_next(Lane& lane) {
+  while (lane.active == nullptr && !lane.waiting.empty()) activate(lane, *lane.waiting.front());
+}
+
+/// Starts an operation; one that cannot start is finished at once with its error.
+void CommunicatorImpl::activate(Lane& lane, Operation& operation) {
+  lane.active = &operation;
+  operation.deadline = options_.timeout > 0 ? Deadline::in(options_.timeout) : Deadline::never();
+  warned_ = false;
+  const Status started = start(lane, operation);
+  if (!started) {
+    const Error error = with_context(started.error(), &operation);
+    finish(operation, &error);
+  }
+}
+
+Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
+  if (broken_.load(std::memory_order_acquire)) return status();
+  Call& call = operation.call;
+  // What the programs cannot say is made so that they can: every rank's own factor, and an exchange within one buffer.
+  const bool scaled = reduces(call.collective) && call.reduction.op == Operator::premultiplied_sum;
+  const bool copied = call.collective == Collective::all_to_all && call.in_place;
+  if (scaled || copied) stage_input(operation);
+  Result<Prepared> prepared = plans_->prepare(call);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const OperationTag tag{lane.number++, prepared->signature};
+  if (&lane == &collectives_) publish_current(call, tag);
+  return operation.execution.start(*prepared->plan, call, tag, prepared->tile, host_.get(), &broken_);
+}
+
+void CommunicatorImpl::stage_input(Operation& operation) {
+  Call& call = operation.call;
+  const std::size_t blocks = call.collective == Collective::reduce_scatter || call.collective == Collective::all_to_all
+                                 ? static_cast<std::size_t>(size())
+                                 : 1;
+  std::size_t elements = call.count * blocks;
+  for (std::size_t block = 0; call.uneven && block < call.send_counts.size(); ++block) {
+    const std::size_t offset = call.send_offsets.empty() ? elements : call.send_offsets[block];
+    elements = std::max(elements, offset + call.send_counts[block]);
+  }
+  operation.staged.resize(elements * size_of(call.type));
+  if (call.collective == Collective::all_to_all)
+    copy(operation.staged.data(), call.send, operation.staged.size(), false);
+  else
+    scale(operation.staged.data(), call.send, elements, call.type, call.reduction.factor);
+  call.send = operation.staged.data();
+  call.in_place = false;
+}
+
+bool CommunicatorImpl::service() {
+  if (has_mail_.load(std::memory_order_acquire)) take_mail();
+  if (!shares_process_) return service_all();
+  // A rank of this process that fails waits until we are outside, before its caller may free what we read.
+  inside_.store(true, std::memory_order_seq_cst);
+  const bool whole = !broken_.load(std::memory_order_seq_cst);
+  const bool moved = whole && service_all();
+  inside_.store(false, std::memory_order_release);
+  return whole ? moved : service_all();
+}
+
+bool CommunicatorImpl::service_all() {
+  if (broken_.load(std::memory_order_acquire)) {
+    fail_all();
+    return true;
+  }
+  bool moved = uses_tcp_ && job_->tcp()->progress();
+  if (collectives_.active != nullptr) moved |= advance(collectives_);
+  for (auto& [peer, lane] : point_to_point_)
+    if (lane.active != nullptr) moved |= advance(lane);
+  return moved;
+}
+
+bool CommunicatorImpl::advance(Lane& lane) {
+  Operation& operation = *lane.active;
+  const bool moved = operation.execution.advance();
+  switch (operation.execution.state()) {
+    case Execution::State::running: return moved;
+    case Execution::State::done: finish(operation, nullptr); return true;
+    case Execution::State::failed: break;
+  }
+  Error error = explain(operation, operation.execution.error());
+  break_with(error, true);
+  return true;
+}
+
+/// The operation's lane goes on with the next.
+void CommunicatorImpl::finish(Operation& operation, const Error* error) {
+  Lane& lane = lane_of(operation.call);
+  lane.active = nullptr;
+  if (error != nullptr) operation.error = std::make_unique<Error>(*error);
+  const bool queued = !lane.waiting.empty() && lane.waiting.front().get() == &operation;
+  std::shared_ptr<Operation> kept;
+  if (queued) {
+    kept = std::move(lane.waiting.front());
+    lane.waiting.pop_front();
+    queued_.fetch_sub(1, std::memory_order_release);
+  }
+  operation.done.store(true, std::memory_order_release);
+  if (kept != nullptr) kept->communicator.reset();
+  activate_next(lane);
+}
+
+void CommunicatorImpl::fail_all() {
+  const Error error = status().error();
+  // Links to other hosts refer to users' memory, which is theirs again once their calls have returned.
+  leave_peers_alone();
+  const auto fail_lane = [&](Lane& lane) {
+    while (lane.active != nullptr || !lane.waiting.empty()) {
+      Operation& operation = lane.active != nullptr ? *lane.active : *lane.waiting.front();
+      lane.active = &operation;
+      const Error own = with_context(error, &operation);
+      finish(operation, &own);
+    }
+  };
+  fail_lane(collectives_);
+  for (auto& [peer, lane] : point_to_point_) fail_lane(lane);
+}
+
+/// Sleeps as the waiter says, and looks around now and then.
+void CommunicatorImpl::rest(Waiter& waiter) {
+  if (waiter.pause() == Waiter::Next::again) return;
+  if (uses_tcp_)
+    job_->tcp()->wait(std::chrono::microseconds(kNapMicroseconds));
+  else
+    host_->sleep(kNapMicroseconds);
+  if (last_look_ != 0 && microseconds_since(last_look_) < kLookMicroseconds) return;
+  last_look_ = ticks();
+  if (collectives_.active != nullptr) look_around(*collectives_.active, waiter);
+  for (auto& [peer, lane] : point_to_point_)
+    if (lane.active != nullptr) look_around(*lane.active, waiter);
+}
+
+void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
+  if (broken_.load(std::memory_order_relaxed) || waiter.idle_microseconds() < kLookMicroseconds) return;
+  const Execution::Waiting waiting = operation.execution.waiting_for();
+  const double seconds = waiter.idle_microseconds() * 1e-6;
+  if (operation.deadline.passed()) {
+    Error error;
+    error.code = ErrorCode::timed_out;
+    error.peer = waiting.rank;
+    error.message = fmt::format("no progress for {:.1f} s, waiting for rank {}{}", seconds, waiting.rank,
+                                describe_peer(waiting.rank));
+    if (waiting.step >= 0) error.step = fmt::format("worker {} step {}", waiting.worker, waiting.step);
+    break_with(with_context(error, &operation), true);
+    return;
+  }
+  if (waiting.rank < 0) return;
+  inquire(operation, waiting.rank);
+  if (!warned_ && seconds > settings().late_warning) {
+    warned_ = true;
+    log::warn("rank {}: {}: waiting for rank {} for {:.0f} s{}", rank(), name_operation(operation), waiting.rank, seconds,
+              describe_peer(waiting.rank));
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,159 @@
+#include "communicator/impl.hpp"
+
+#include <fmt/core.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "communicator/remote_links.hpp"
+
+namespace tutti {
+namespace {
+
+HostLayout layout_of(const Identity& identity) {
+  HostLayout layout;
+  std::map<std::uint64_t, int> numbers;
+  for (const Member& member : identity.members)
+    layout.host_of_rank.push_back(numbers.try_emplace(member.host, static_cast<int>(numbers.size())).first->second);
+  layout.hosts = static_cast<int>(numbers.size());
+  const int own = layout.host_of_rank[static_cast<std::size_t>(identity.rank)];
+  layout.local_size = static_cast<int>(std::count(layout.host_of_rank.begin(), layout.host_of_rank.end(), own));
+  layout.local_rank =
+      static_cast<int>(std::count(layout.host_of_rank.begin(), layout.host_of_rank.begin() + identity.rank, own));
+  return layout;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace
+
+CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, std::unique_ptr<Host> host,
+                                   const Options& options)
+    : job_(std::move(job)),
+      identity_(std::move(identity)),
+      options_(options),
+      layout_(layout_of(identity_)),
+      host_(std::move(host)),
+      departed_(identity_.members.size()),
+      dead_(identity_.members.size()) {
+  crowded_ = layout_.local_size > usable_cores();
+  uses_tcp_ = layout_.hosts > 1;
+  for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
+    if (static_cast<int>(peer) != rank() && identity_.members[peer].process == identity_.members[static_cast<std::size_t>(rank())].process)
+      shares_process_ = true;
+}
+
+Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_ptr<Job> job, Identity identity,
+                                                                   Segment segment, const Options& options) {
+  std::vector<SegmentName> names;
+  const std::uint64_t own_host = identity.members[static_cast<std::size_t>(identity.rank)].host;
+  for (const Member& member : identity.members) names.push_back(member.host == own_host ? member.segment : SegmentName{});
+  Result<std::vector<Rule>> rules = parse_rules(options.select);
+  if (!rules) return tl::unexpected(rules.error());
+  auto host = std::make_unique<Host>(std::move(segment), std::move(names), identity.rank);
+  std::shared_ptr<CommunicatorImpl> impl(
+      new CommunicatorImpl(std::move(job), std::move(identity), std::move(host), options));
+  Plans::Setting setting;
+  setting.rank = impl->rank();
+  setting.layout.host_of = impl->layout_.host_of_rank;
+  setting.crowded = impl->crowded_;
+  setting.pull = impl->identity_.pull;
+  setting.reproducible = options.reproducible;
+  setting.rules = std::move(*rules);
+  impl->plans_ =
+      std::make_unique<Plans>(std::move(setting), impl->host_.get(), open_remote(*impl->job_, impl->identity_));
+  impl->job_->enroll(impl->identity_.id, impl);
+  return impl;
+}
+
+void CommunicatorImpl::set_pull(bool pull) {
+  identity_.pull = pull;
+  plans_->set_pull(pull);
+}
+
+CommunicatorImpl::~CommunicatorImpl() { job_->dismiss(identity_.id, this); }
+
+Status CommunicatorImpl::status() const {
+  const std::lock_guard lock(mutex_);
+  if (broken_error_ == nullptr) return {};
+  return tl::unexpected(*broken_error_);
+}
+
+void CommunicatorImpl::break_with(Error error, bool tell) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_error_ != nullptr) return;
+    if (error.rank < 0) error.rank = rank();
+    broken_error_ = std::make_unique<Error>(error);
+  }
+  broken_.store(true, std::memory_order_seq_cst);
+  host_->own().ring();
+  if (!tell) return;
+  log::error("{}", error.to_string());
+  Message message;
+  message.kind = Message::Kind::broken;
+  message.from = rank();
+  message.code = error.code;
+  message.peer = error.peer;
+  message.text = error.message;
+  if (error.code == ErrorCode::timed_out || error.code == ErrorCode::system)
+    message.text = fmt::format("rank {} gave up: {}", rank(), error.message);
+  job_->broadcast(identity_.id, message);
+}
+
+void CommunicatorImpl::process_ended(int process, const Error& why, bool died) {
+  int first = -1;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t peer = 0; peer < identity_.members.size(); ++peer) {
+      if (identity_.members[peer].process != process) continue;
+      departed_[peer] = true;
+      dead_[peer] = dead_[peer] || died;
+      if (first < 0) first = static_cast<int>(peer);
+    }
+  }
+  if (first < 0 || !died) return;
+  Error error;
+  error.code = ErrorCode::rank_died;
+  error.rank = rank();
+  error.peer = first;
+  error.message = fmt::format("rank {} died ({})", first, why.message);
+  log::error("{}", error.to_string());
+  break_with(std::move(error), false);
+}
+
+std::vector<int> CommunicatorImpl::dead_ranks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  for (std::size_t peer = 0; peer < departed_.size(); ++peer)
+    if (departed_[peer]) ranks.push_back(static_cast<int>(peer));
+  return ranks;
+}
+
+void CommunicatorImpl::on_agreement(AgreementHandler handler) {
+  std::vector<Message> early;
+  {
+    const std::lock_guard lock(mutex_);
+    agreement_handler_ = handler;
+    if (handler != nullptr) early.swap(early_agreement_);
+  }
+  for (const Message& message : early) handler(message);
+}
+
+void CommunicatorImpl::leave_peers_alone() {
+  plans_->drop_links();
+  if (shares_process_) job_->wait_outside(identity_.id, this);
+}
+
+void CommunicatorImpl::wait_outside() const {
+  const Deadline deadline = Deadline::in(5);
+  while (inside_.load(std::memory_order_seq_cst) && !deadline.passed()) sched_yield();
+}
+
+}  // namespace tutti

@@ -1,0 +1,158 @@
+// What a Communicator handle points to: the ranks, their links, the plans, and the operations under way.
+//
+// One thread at a time owns the communicator's *token*; the owner drives every operation that is under way. A blocking
+// caller that gets the token runs its operation at once on its own thread; one that does not leaves it in the mailbox,
+// where the owner takes it up. Collectives run one after another in call order; sends and receives run beside them,
+// in order per peer and direction.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "communicator/message.hpp"
+#include "communicator/operation.hpp"
+#include "communicator/plans.hpp"
+#include "communicator/job.hpp"
+#include "engine/waiter.hpp"
+#include "transport/shm/host.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti {
+
+/// A rank as others need to know it.
+struct Member {
+  int process = 0;  // index in the job
+  std::uint64_t host = 0;
+  SegmentName segment;
+};
+
+struct Identity {
+  std::uint64_t id = 0;  // the same on all ranks
+  int rank = 0;
+  bool pull = false;  // every rank can read the memory of every other
+  std::vector<Member> members;
+};
+
+class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
+ public:
+  static Result<std::shared_ptr<CommunicatorImpl>> create(std::shared_ptr<Job> job, Identity identity,
+                                                          Segment segment, const Options& options);
+  ~CommunicatorImpl();
+
+  int rank() const { return identity_.rank; }
+  int size() const { return static_cast<int>(identity_.members.size()); }
+  const Identity& identity() const { return identity_; }
+  const HostLayout& layout() const { return layout_; }
+  const Options& options() const { return options_; }
+  const std::shared_ptr<Job>& job() const { return job_; }
+
+  /// Whether this rank can read the memory of all others; set once all have agreed.
+  bool can_pull() { return layout_.hosts == 1 && host_->can_attach_memory(); }
+  void set_pull(bool pull);
+
+  /// Runs a call to its end on this thread.
+  Status run(const Call& call);
+  /// Hands a call to whoever drives; never blocks.
+  std::shared_ptr<Operation> submit(const Call& call);
+  /// Drives if nobody does. True if anything moved.
+  bool drive();
+  Status wait(Operation& operation, Deadline deadline);
+  bool idle();
+
+  /// The error that broke it, if any.
+  Status status() const;
+  /// Ends everything with this error; `tell`: peers too. The first error stays.
+  void break_with(Error error, bool tell);
+  void hear(const Message& message);
+  void process_ended(int process, const Error& error, bool died);
+  /// Ranks whose processes are known to be dead.
+  std::vector<int> dead_ranks() const;
+
+  /// For shrink: messages of the agreement as they come.
+  using AgreementHandler = std::function<void(const Message&)>;
+  void on_agreement(AgreementHandler handler);
+
+  /// Waits until this rank is not in the middle of a step.
+  void wait_outside() const;
+
+  /// Numbers the communicators made from this one, in call order.
+  std::uint64_t next_child() { return ++children_; }
+
+ private:
+  CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, std::unique_ptr<Host> host, const Options& options);
+
+  struct Lane {  // operations of one peer and direction, in order
+    Operation* active = nullptr;
+    std::deque<std::shared_ptr<Operation>> waiting;
+    std::uint32_t number = 0;
+  };
+
+  bool take_token() { return !token_.exchange(true, std::memory_order_acquire); }
+  void give_token() { token_.store(false, std::memory_order_release); }
+
+  // drive.cc; the token is held
+  Status run_owned(Operation& operation);
+  bool service();
+  bool service_all();
+  void take_mail();
+  Lane& lane_of(const Call& call);
+  void activate(Lane& lane, Operation& operation);
+  void activate_next(Lane& lane);
+  bool advance(Lane& lane);
+  void finish(Operation& operation, const Error* error);
+  void fail_all();
+  void rest(Waiter& waiter);
+  void look_around(Operation& operation, const Waiter& waiter);
+  Status start(Lane& lane, Operation& operation);
+  void stage_input(Operation& operation);
+  void leave_peers_alone();
+
+  // status.cc
+  void publish_current(const Call& call, OperationTag tag);
+  std::string describe_peer(int rank);
+  void inquire(const Operation& operation, int rank);
+  Error explain(const Operation& operation, Error error);
+  Error with_context(Error error, const Operation* operation) const;
+  std::string name_operation(const Operation& operation) const;
+
+  std::shared_ptr<Job> job_;
+  Identity identity_;
+  Options options_;
+  HostLayout layout_;
+  std::unique_ptr<Host> host_;
+  std::unique_ptr<Plans> plans_;
+  bool crowded_ = false;
+  bool uses_tcp_ = false;
+  bool shares_process_ = false;
+  std::atomic<bool> inside_{false};  // in the middle of steps; kept only where ranks share the process
+
+  std::atomic<bool> token_{false};
+  std::atomic<bool> broken_{false};
+  std::atomic<bool> has_mail_{false};
+  std::atomic<int> queued_{0};  // operations submitted and not done
+  std::atomic<std::uint64_t> children_{0};
+
+  Lane collectives_;
+  std::map<std::pair<int, bool>, Lane> point_to_point_;
+  Operation fast_;        // the blocking collective
+  Operation fast_end_[2]; // the blocking receive and send
+  std::uint64_t last_look_ = 0;
+  bool warned_ = false;
+
+  mutable std::mutex mutex_;  // what follows
+  std::vector<std::shared_ptr<Operation>> mail_;
+  std::unique_ptr<Error> broken_error_;
+  std::vector<bool> departed_;  // per rank: its process has left or died
+  std::vector<bool> dead_;
+  std::map<int, Message> answers_;
+  AgreementHandler agreement_handler_;
+  std::vector<Message> early_agreement_;
+};
+
+}  // namespace tutti

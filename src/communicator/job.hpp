@@ -1,0 +1,66 @@
+// The processes that joined together, as one of them sees them: what all communicators among them share. In a job of
+// threads there is only this process; otherwise control carries messages and news of death, and tcp the data between
+// hosts. Thread-safe. Lives until its last communicator is gone.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "communicator/message.hpp"
+#include "transport/tcp/endpoint.hpp"
+
+namespace tutti {
+
+class CommunicatorImpl;
+class Control;
+class Tcp;
+
+class Job {
+ public:
+  Job() = default;  // this process alone
+  /// `self`: index of this process among those that joined.
+  Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  int self() const { return self_; }
+  Tcp* tcp() const { return tcp_.get(); }
+  const Endpoint& endpoint_of(int process) const { return endpoints_[static_cast<std::size_t>(process)]; }
+
+  /// From now on communicators hear of processes that die or leave.
+  void watch();
+
+  /// From now on `communicator` gets messages sent to its id.
+  void enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& communicator);
+  void dismiss(std::uint64_t id, const CommunicatorImpl* communicator);
+
+  /// To every rank of the communicator, the sender's own process included.
+  void broadcast(std::uint64_t id, const Message& message);
+  /// To the ranks of the communicator in one process.
+  void send(std::uint64_t id, int process, const Message& message);
+
+  /// Waits until no other rank of the communicator in this process is in the middle of a step: they have all seen
+  /// that it is broken then, and touch nobody's memory any more.
+  void wait_outside(std::uint64_t id, const CommunicatorImpl* self);
+
+  /// Tells every communicator that a process has died, or left in order.
+  void process_ended(int process, const Error& error, bool died);
+
+ private:
+  void deliver(std::uint64_t id, const Message& message);
+  void hear(std::uint64_t id, std::span<const std::byte> bytes);
+  std::vector<std::shared_ptr<CommunicatorImpl>> members(std::uint64_t id);
+  std::vector<std::shared_ptr<CommunicatorImpl>> everyone();
+
+  int self_ = 0;
+  std::shared_ptr<Tcp> tcp_;
+  std::vector<Endpoint> endpoints_;
+  std::unique_ptr<Control> control_;
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<CommunicatorImpl>>> communicators_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,145 @@
+#include "communicator/plans.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "algorithm/algorithm.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int kEndChannel = kShmChannels - 1;  // sends and receives have a channel of their own
+constexpr std::size_t kEndTile = 4 << 20;
+constexpr std::size_t kDirectFrom = 16 << 10;  // sends of this size are pulled by the receiver where it can
+
+/// Routes the one channel of a point-to-point program to the channel kept for them.
+class EndLinks final : public Links {
+ public:
+  explicit EndLinks(Links& links) : links_(links) {}
+  Result<SendLink*> send_link(int rank, int) override { return links_.send_link(rank, kEndChannel); }
+  Result<RecvLink*> recv_link(int rank, int) override { return links_.recv_link(rank, kEndChannel); }
+
+ private:
+  Links& links_;
+};
+
+}  // namespace
+
+Plans::Plans(Setting setting, Host* host, std::unique_ptr<Remote> remote)
+    : setting_(std::move(setting)), host_(host), remote_(std::move(remote)) {}
+
+Plans::~Plans() = default;
+
+Result<Prepared> Plans::prepare(const Call& call) {
+  if (call.uneven) return select_and_compile(call);
+  const Key key{call.collective, call.type, call.reduction.op, call.in_place, call.sends, call.root, call.count};
+  const std::uint32_t signature = signature_of(call);
+  Cached& cached = cache_[(signature ^ static_cast<std::uint32_t>(call.in_place) ^
+                           static_cast<std::uint32_t>(call.root) ^ (call.sends ? 8U : 0U)) %
+                          cache_.size()];
+  if (cached.valid && cached.key == key) return cached.prepared;
+  Result<Prepared> prepared = select_and_compile(call);
+  if (prepared) cached = {true, key, *prepared};
+  return prepared;
+}
+
+Result<Prepared> Plans::select_and_compile(const Call& call) {
+  if (call.collective == Collective::point_to_point) return prepare_end(call);
+  Situation situation;
+  situation.collective = call.collective;
+  situation.ranks = setting_.layout.ranks();
+  situation.bytes = bytes_of(call, situation.ranks);
+  situation.hosts = setting_.layout.hosts();
+  situation.even_hosts = setting_.layout.even();
+  situation.crowded = setting_.crowded;
+  situation.pull = setting_.pull && host_ != nullptr;
+  situation.rank_order = setting_.reproducible;
+  situation.ordered = call.reduction.op == Operator::user;
+  situation.own_counts = call.uneven && call.collective != Collective::all_gather &&
+                         call.collective != Collective::reduce_scatter;
+  const Choice choice = select(situation, setting_.rules);
+  Result<const Plan*> plan = plan_for(choice.algorithm, call);
+  if (!plan) return tl::unexpected(plan.error());
+  if (!choice.when_mapped.empty()) {
+    Result<const Plan*> mapped = plan_for(choice.when_mapped, call);
+    if (!mapped) return tl::unexpected(mapped.error());
+    const_cast<Plan*>(*plan)->when_mapped = *mapped;
+  }
+  return Prepared{*plan, choice.tile, signature_of(call)};
+}
+
+Result<Prepared> Plans::prepare_end(const Call& call) {
+  const PlanKey key{"", call.collective, call.root, false, call.sends};
+  auto& plan = plans_[key];
+  if (plan == nullptr) {
+    Result<Program> program = make_program("oneshot", Collective::point_to_point, Layout::one_host(2));
+    if (!program) return tl::unexpected(program.error());
+    const int sender = call.sends ? setting_.rank : call.root;
+    const int receiver = call.sends ? call.root : setting_.rank;
+    EndLinks links(*this);
+    Result<std::unique_ptr<Plan>> compiled = compile(*program, call.sends ? 0 : 1, false, links, {sender, receiver});
+    if (!compiled) return tl::unexpected(compiled.error());
+    plan = std::move(*compiled);
+  }
+  return Prepared{plan.get(), kEndTile, signature_of(call)};
+}
+
+Result<const Plan*> Plans::plan_for(const std::string& algorithm, const Call& call) {
+  const int root = has_root(call.collective) ? call.root : 0;
+  auto& plan = plans_[PlanKey{algorithm, call.collective, root, call.in_place, true}];
+  if (plan != nullptr) return plan.get();
+  AlgorithmOptions options;
+  options.root = root;
+  Result<Program> program = make_program(algorithm, call.collective, setting_.layout, options);
+  if (!program) return tl::unexpected(program.error());
+  if (call.in_place && !program->in_place)
+    return fail(ErrorCode::unsupported, fmt::format("program {} cannot run in place", program->name));
+  Result<std::unique_ptr<Plan>> compiled = compile(*program, setting_.rank, call.in_place, *this);
+  if (!compiled) return tl::unexpected(compiled.error());
+  if ((*compiled)->one_sided) {
+    for (const int peer : (*compiled)->touched)
+      if (Status attached = host_->attach(peer); !attached) return tl::unexpected(attached.error());
+  }
+  plan = std::move(*compiled);
+  return plan.get();
+}
+
+Result<SendLink*> Plans::send_link(int rank, int channel) {
+  auto& link = send_links_[{rank, channel}];
+  if (link != nullptr) return link.get();
+  if (is_here(rank)) {
+    if (channel >= kShmChannels)
+      return fail(ErrorCode::unsupported, fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
+    if (Status attached = host_->attach(rank); !attached) return tl::unexpected(attached.error());
+    const bool pull = setting_.pull || host_->memory_of(rank).same_process();
+    link = host_->open_send(rank, channel, pull ? kDirectFrom : ~std::size_t{0});
+  } else {
+    link = remote_->open_send(rank, channel);
+  }
+  return link.get();
+}
+
+Result<RecvLink*> Plans::recv_link(int rank, int channel) {
+  auto& link = recv_links_[{rank, channel}];
+  if (link != nullptr) return link.get();
+  if (is_here(rank)) {
+    if (channel >= kShmChannels)
+      return fail(ErrorCode::unsupported, fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
+    if (Status attached = host_->attach(rank); !attached) return tl::unexpected(attached.error());
+    link = host_->open_recv(rank, channel);
+  } else {
+    link = remote_->open_recv(rank, channel);
+  }
+  return link.get();
+}
+
+void Plans::drop_links() {
+  // Plans point to links, so they go first.
+  for (Cached& cached : cache_) cached.valid = false;
+  plans_.clear();
+  send_links_.clear();
+  recv_links_.clear();
+}
+
+}  // namespace tutti

@@ -1,0 +1,92 @@
+// The plans of a communicator: selected by the call, compiled on first use, kept. Owner's thread only.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithm/layout.hpp"
+#include "engine/call.hpp"
+#include "engine/plan.hpp"
+#include "selection/selection.hpp"
+#include "transport/shm/host.hpp"
+
+namespace tutti {
+
+class Tcp;
+
+/// How ranks that share no memory are reached.
+class Remote {
+ public:
+  virtual ~Remote() = default;
+  virtual std::unique_ptr<SendLink> open_send(int rank, int channel) = 0;
+  virtual std::unique_ptr<RecvLink> open_recv(int rank, int channel) = 0;
+};
+
+/// A plan and how to run it.
+struct Prepared {
+  const Plan* plan = nullptr;
+  std::size_t tile = 0;
+  std::uint32_t signature = 0;
+};
+
+class Plans final : public Links {
+ public:
+  struct Setting {
+    int rank = 0;
+    Layout layout;
+    bool crowded = false;
+    bool pull = false;
+    bool reproducible = false;
+    std::vector<Rule> rules;
+  };
+
+  Plans(Setting setting, Host* host, std::unique_ptr<Remote> remote);
+  ~Plans() override;
+
+  /// The plan for a call.
+  Result<Prepared> prepare(const Call& call);
+
+  Result<SendLink*> send_link(int rank, int channel) override;
+  Result<RecvLink*> recv_link(int rank, int channel) override;
+
+  void set_pull(bool pull) { setting_.pull = pull; }
+
+  /// Lets go of links to other hosts, so that nothing refers to users' memory any more.
+  void drop_links();
+
+ private:
+  struct Key {
+    Collective collective;
+    DataType type;
+    Operator op;
+    bool in_place;
+    bool sends;
+    int root;
+    std::size_t count;
+    bool operator==(const Key&) const = default;
+  };
+  struct Cached {
+    bool valid = false;
+    Key key{};
+    Prepared prepared;
+  };
+  using PlanKey = std::tuple<std::string, Collective, int /*root*/, bool /*in place*/, bool /*sends*/>;
+
+  Result<Prepared> select_and_compile(const Call& call);
+  Result<Prepared> prepare_end(const Call& call);
+  Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
+  bool is_here(int rank) const { return host_ != nullptr && host_->is_here(rank); }
+
+  Setting setting_;
+  Host* host_;
+  std::unique_ptr<Remote> remote_;
+  std::array<Cached, 64> cache_;
+  std::map<PlanKey, std::unique_ptr<Plan>> plans_;
+  std::map<std::pair<int, int>, std::unique_ptr<SendLink>> send_links_;
+  std::map<std::pair<int, int>, std::unique_ptr<RecvLink>> recv_links_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,181 @@
+// What a rank says of itself to peers that wonder, and what it finds out about them.
+#include <fmt/core.h>
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "communicator/impl.hpp"
+
+namespace tutti {
+namespace {
+
+std::string describe_call(Collective collective, std::size_t count, DataType type, Operator op, int root) {
+  std::string text = fmt::format("{}({} x {}", name_of(collective), count, name_of(type));
+  if (reduces(collective)) text += fmt::format(", {}", name_of(op));
+  if (has_root(collective)) text += fmt::format(", root {}", root);
+  return text + ")";
+}
+
+std::string describe_call(const Call& call) {
+  return describe_call(call.collective, call.count, call.type, call.reduction.op, call.root);
+}
+
+std::string describe_current(const Current& current) {
+  const std::uint32_t what = current.what.load(std::memory_order_relaxed);
+  return describe_call(static_cast<Collective>(what & 255), current.count.load(std::memory_order_relaxed),
+                       static_cast<DataType>(what >> 8 & 255), static_cast<Operator>(what >> 16 & 255),
+                       current.root.load(std::memory_order_relaxed));
+}
+
+}  // namespace
+
+void CommunicatorImpl::publish_current(const Call& call, OperationTag tag) {
+  Current& current = host_->head().current;
+  current.signature.store(tag.signature, std::memory_order_relaxed);
+  current.count.store(call.count, std::memory_order_relaxed);
+  current.what.store(static_cast<std::uint32_t>(call.collective) | static_cast<std::uint32_t>(call.type) << 8 |
+                         static_cast<std::uint32_t>(call.reduction.op) << 16,
+                     std::memory_order_relaxed);
+  current.root.store(call.root, std::memory_order_relaxed);
+  current.number.store(tag.number + 1, std::memory_order_release);
+}
+
+std::string CommunicatorImpl::name_operation(const Operation& operation) const {
+  const Call& call = operation.call;
+  if (call.collective == Collective::point_to_point)
+    return fmt::format("{} #{}", call.sends ? "send" : "recv", operation.execution.tag().number);
+  return fmt::format("{} #{}", name_of(call.collective), operation.execution.tag().number);
+}
+
+Error CommunicatorImpl::with_context(Error error, const Operation* operation) const {
+  error.rank = rank();
+  if (error.operation.empty() && operation != nullptr) error.operation = name_operation(*operation);
+  return error;
+}
+
+/// " (which last entered operation 4, broadcast(...))", for warnings; empty where nothing is known.
+std::string CommunicatorImpl::describe_peer(int peer) {
+  if (peer < 0) return "";
+  if (host_->is_here(peer) && host_->attach(peer)) {
+    const Current& current = host_->head_of(peer).current;
+    const std::uint32_t number = current.number.load(std::memory_order_acquire);
+    if (number == 0) return ", which has entered no operation yet";
+    return fmt::format(", which last entered {} #{}", describe_current(current), number - 1);
+  }
+  const std::lock_guard lock(mutex_);
+  const auto found = answers_.find(peer);
+  if (found == answers_.end()) return "";
+  if (found->second.number == 0) return ", which has entered no operation yet";
+  return fmt::format(", which last entered {} #{}", found->second.text, found->second.number - 1);
+}
+
+/// A rank that has waited asks the one it expects what that is running.
+void CommunicatorImpl::inquire(const Operation& operation, int peer) {
+  bool departed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    departed = departed_[static_cast<std::size_t>(peer)];
+  }
+  if (departed) {
+    Error error;
+    error.code = ErrorCode::rank_died;
+    error.peer = peer;
+    error.message = fmt::format("rank {} has left", peer);
+    break_with(with_context(std::move(error), &operation), true);
+    return;
+  }
+  if (operation.call.collective == Collective::point_to_point) return;
+  std::uint32_t number = 0;
+  std::uint32_t signature = 0;
+  if (host_->is_here(peer) && host_->attach(peer)) {
+    const Current& current = host_->head_of(peer).current;
+    number = current.number.load(std::memory_order_acquire);
+    signature = current.signature.load(std::memory_order_relaxed);
+  } else {
+    const std::lock_guard lock(mutex_);
+    const auto found = answers_.find(peer);
+    if (found != answers_.end()) {
+      number = found->second.number;
+      signature = found->second.signature;
+    }
+  }
+  const OperationTag tag = operation.execution.tag();
+  if (number == tag.number + 1 && signature != tag.signature) {
+    Error error;
+    error.code = ErrorCode::mismatch;
+    error.peer = peer;
+    break_with(explain(operation, std::move(error)), true);
+  } else if (!host_->is_here(peer)) {
+    Message question;
+    question.kind = Message::Kind::question;
+    question.from = rank();
+    question.to = peer;
+    job_->send(identity_.id, identity_.members[static_cast<std::size_t>(peer)].process, question);
+  }
+}
+
+/// Says what both sides called, where two ranks do not agree.
+Error CommunicatorImpl::explain(const Operation& operation, Error error) {
+  if (error.code == ErrorCode::mismatch && error.peer >= 0) {
+    if (!host_->is_here(error.peer)) {  // ask, and give it a moment
+      Message question;
+      question.kind = Message::Kind::question;
+      question.from = rank();
+      question.to = error.peer;
+      job_->send(identity_.id, identity_.members[static_cast<std::size_t>(error.peer)].process, question);
+      for (int tries = 0; tries < 200 && describe_peer(error.peer).empty(); ++tries) ::usleep(1000);
+    }
+    error.message = fmt::format("ranks called different operations: rank {} called {}, rank {} differs{}", rank(),
+                                describe_call(operation.call), error.peer, describe_peer(error.peer));
+  }
+  return with_context(std::move(error), &operation);
+}
+
+void CommunicatorImpl::hear(const Message& message) {
+  if (message.from == rank() && message.kind != Message::Kind::agreement) return;
+  if (message.to >= 0 && message.to != rank()) return;
+  switch (message.kind) {
+    case Message::Kind::broken: {
+      Error error;
+      error.code = message.code;
+      error.message = message.text;
+      error.peer = message.peer;
+      error.rank = rank();
+      break_with(std::move(error), false);
+      return;
+    }
+    case Message::Kind::question: {
+      const Current& current = host_->head().current;
+      Message answer;
+      answer.kind = Message::Kind::answer;
+      answer.from = rank();
+      answer.to = message.from;
+      answer.number = current.number.load(std::memory_order_acquire);
+      answer.signature = current.signature.load(std::memory_order_relaxed);
+      answer.text = describe_current(current);
+      if (message.from < 0 || message.from >= size()) return;
+      job_->send(identity_.id, identity_.members[static_cast<std::size_t>(message.from)].process, answer);
+      return;
+    }
+    case Message::Kind::answer: {
+      const std::lock_guard lock(mutex_);
+      answers_[message.from] = message;
+      return;
+    }
+    case Message::Kind::agreement: {
+      AgreementHandler handler;
+      {
+        const std::lock_guard lock(mutex_);
+        if (agreement_handler_ == nullptr)
+          early_agreement_.push_back(message);
+        else
+          handler = agreement_handler_;
+      }
+      if (handler != nullptr) handler(message);
+      return;
+    }
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,409 @@
+#include "control/agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tutti {
+namespace {
+
+constexpr int kLastTerm = 1 << 30;  // no honest run comes near; keeps arithmetic on terms from the wire safe
+
+std::size_t count(const std::vector<bool>& set) {
+  return static_cast<std::size_t>(std::count(set.begin(), set.end(), true));
+}
+
+std::vector<int> listed(const std::vector<bool>& set) {
+  std::vector<int> members;
+  for (std::size_t member = 0; member < set.size(); ++member)
+    if (set[member]) members.push_back(static_cast<int>(member));
+  return members;
+}
+
+}  // namespace
+
+Agreement::Agreement(int members, int self, AgreementTiming timing)
+    : members_(members), self_(self), timing_(timing), dead_(members), joins_(members) {}
+
+void Agreement::start(double now, std::span<const int> dead, Blob blob) {
+  if (started_) return;
+  started_ = true;
+  blob_ = std::move(blob);
+  for (const int member : dead)
+    if (member >= 0 && member < members_ && member != self_) dead_[member] = true;
+  join_deadline_ = now + timing_.join_wait;
+  limit_ = join_deadline_ + 6 * timing_.grace;
+  last_limit_ = limit_ + timing_.join_wait + 6 * timing_.grace;
+  if (dead_[self_]) {  // declared dead before it started
+    dead_[self_] = false;
+    on_death(now, self_);
+    return;
+  }
+  enter_term(now, 0);
+  for (const Early& message : std::exchange(early_, {})) receive(now, message.from, message.bytes);
+}
+
+void Agreement::on_message(double now, int from, std::span<const std::byte> bytes) {
+  if (from < 0 || from >= members_ || from == self_) return;
+  if (!started_) {
+    early_.push_back({from, Blob(bytes.begin(), bytes.end())});
+    return;
+  }
+  receive(now, from, bytes);
+}
+
+void Agreement::on_death(double now, int member) {
+  if (member < 0 || member >= members_ || dead_[member]) return;
+  dead_[member] = true;
+  if (!open()) return;
+  if (member == self_) {
+    result_ = fail(ErrorCode::rank_died, "the other members declared this one dead");
+  } else if (member == leader_of(term_)) {
+    enter_term(now, term_ + 1);
+  } else if (leading()) {
+    count_accepts(now);
+    collect(now);
+  }
+}
+
+void Agreement::tick(double now) {
+  if (!open()) return;
+  if (now >= limit_) return give_up();
+  if (now < wait_until_) return;
+  if (!leading()) return enter_term(now, term_ + 1);
+  drop_silent(now);
+  collect(now);
+}
+
+double Agreement::next_tick() const {
+  if (!open()) return std::numeric_limits<double>::infinity();
+  const bool only_limit = leading() && (poll_ ? poll_->proposal.adopted() : overdue_);
+  return only_limit ? limit_ : std::min(wait_until_, limit_);
+}
+
+void Agreement::receive(double now, int from, std::span<const std::byte> bytes) {
+  WireReader in(bytes);
+  switch (in.get<Kind>()) {
+    case Kind::join:
+      return receive_join(now, from, in);
+    case Kind::wait:
+      return receive_wait(now, from, in);
+    case Kind::follow:
+      return receive_follow(now, in);
+    case Kind::propose:
+      return receive_propose(now, from, in);
+    case Kind::accept:
+      return receive_accept(now, from, in);
+    case Kind::commit:
+      return receive_commit(in);
+    case Kind::dead:
+      return receive_dead(now, in);
+  }
+}
+
+void Agreement::receive_join(double now, int from, WireReader& in) {
+  const int term = in.get<int>();
+  Join join;
+  join.blob = in.get_bytes();
+  if (in.get<std::uint8_t>() != 0) {
+    join.accepted = decode_proposal(in);
+    if (!join.accepted) return;
+  }
+  if (!in.complete() || term < 0 || term >= kLastTerm || leader_of(term) != self_) return;
+  if (decision_) return send(from, encode_commit());
+  if (!open()) return;
+  if (term < term_) return send(from, encode_follow());
+  if (term > term_) enter_term(now, term);
+  joins_[from] = std::move(join);
+  WireWriter out;
+  out.put(Kind::wait);
+  out.put(term_);
+  out.put(std::max(0.0, wait_until_ - now));
+  send(from, out.take());
+  collect(now);
+}
+
+void Agreement::receive_wait(double now, int from, WireReader& in) {
+  const int term = in.get<int>();
+  const double seconds = in.get<double>();
+  if (!open() || !in.complete() || term != term_ || from != leader_of(term_) || !(seconds >= 0)) return;
+  wait_until_ = now + seconds + 2 * timing_.grace;
+  extend_limit(now, seconds);
+}
+
+void Agreement::receive_follow(double now, WireReader& in) {
+  const int term = in.get<int>();
+  if (!in.complete() || term < 0 || term >= kLastTerm) return;
+  if (decision_) {
+    if (leader_of(term) != self_) send(leader_of(term), encode_commit());
+  } else if (open() && term > term_) {
+    enter_term(now, term);
+  } else if (open() && term < term_ && leader_of(term) != self_) {
+    send(leader_of(term), encode_follow());
+  }
+}
+
+void Agreement::receive_propose(double now, int from, WireReader& in) {
+  auto proposal = decode_proposal(in);
+  if (!proposal || !in.complete() || proposal->blobs.size() != count(proposal->set)) return;
+  if (leader_of(proposal->ballot.term) != from) return;
+  if (decision_) return send(from, encode_commit());
+  if (!open()) return;
+  if (proposal->ballot.term < term_) return send(from, encode_follow());
+  if (proposal->ballot.term > term_) enter_term(now, proposal->ballot.term);
+  if (proposal->ballot.term != term_) return;  // its leader is dead already
+  wait_until_ = now + 4 * timing_.grace;
+  extend_limit(now, 0);
+  if (!proposal->set[self_]) return;
+
+  // The leader may not know yet; a set without the dead is worth another round.
+  Members known_dead(members_);
+  for (int member = 0; member < members_; ++member) known_dead[member] = proposal->set[member] && dead_[member];
+  WireWriter out;
+  if (!proposal->adopted() && count(known_dead) != 0) {
+    out.put(Kind::dead);
+    out.put_set(known_dead);
+  } else {
+    out.put(Kind::accept);
+    out.put(proposal->ballot.term);
+    out.put(proposal->ballot.round);
+    accepted_ = std::move(proposal);
+  }
+  send(from, out.take());
+}
+
+void Agreement::receive_accept(double now, int from, WireReader& in) {
+  const int term = in.get<int>();
+  const int round = in.get<int>();
+  if (!open() || !in.complete() || !poll_ || poll_->proposal.ballot != Ballot{term, round}) return;
+  poll_->accepted[from] = true;
+  count_accepts(now);
+}
+
+void Agreement::receive_commit(WireReader& in) {
+  const int term = in.get<int>();
+  const int round = in.get<int>();
+  const Members set = in.get_set(members_);
+  const Ballot origin{term, round};
+  if (!open() || !in.complete()) return;
+  // Nothing is committed that its members have not accepted.
+  if (set[self_] && (!accepted_ || accepted_->origin != origin || accepted_->set != set)) return;
+  decide(origin, set);
+}
+
+void Agreement::receive_dead(double now, WireReader& in) {
+  const Members dead = in.get_set(members_);
+  if (!in.complete()) return;
+  for (const int member : listed(dead)) on_death(now, member);
+}
+
+void Agreement::enter_term(double now, int term) {
+  while (dead_[leader_of(term)]) ++term;
+  const bool first = term_ < 0;
+  term_ = term;
+  round_ = 0;
+  overdue_ = false;
+  poll_.reset();
+  std::fill(joins_.begin(), joins_.end(), std::nullopt);
+  wait_until_ = std::max(join_deadline_, now + 2 * timing_.grace);
+  if (!leading()) return send_join();
+  joins_[self_] = Join{accepted_, blob_};
+  // At first everyone comes by itself.
+  if (!first) send_to_living(encode_follow());
+  collect(now);
+}
+
+void Agreement::collect(double now) {
+  if (!open() || !leading() || poll_) return;
+  bool complete = true;
+  for (int member = 0; member < members_; ++member) complete = complete && (dead_[member] || joins_[member]);
+  overdue_ = overdue_ || now >= wait_until_;
+  if (complete || overdue_) propose(now);
+}
+
+void Agreement::propose(double now) {
+  Proposal proposal = fresh_proposal();
+  if (!may_go_on_with(proposal.set)) return;
+  if (auto earlier = possibly_committed()) {
+    earlier->ballot = proposal.ballot;
+    proposal = std::move(*earlier);
+  }
+  WireWriter out;
+  out.put(Kind::propose);
+  encode(out, proposal, true);
+  const Blob bytes = out.take();
+  for (const int member : listed(proposal.set))
+    if (member != self_ && !dead_[member]) send(member, bytes);
+  poll_ = Poll{std::move(proposal), Members(members_)};
+  ++round_;
+  wait_until_ = now + 2 * timing_.grace;
+  extend_limit(now, 0);
+  count_accepts(now);
+}
+
+// Members that have joined and live.
+Agreement::Proposal Agreement::fresh_proposal() const {
+  Proposal proposal;
+  proposal.ballot = proposal.origin = Ballot{term_, round_};
+  proposal.set.resize(members_);
+  for (int member = 0; member < members_; ++member) {
+    if (dead_[member] || !joins_[member]) continue;
+    proposal.set[member] = true;
+    proposal.blobs.push_back(joins_[member]->blob);
+  }
+  return proposal;
+}
+
+bool Agreement::may_go_on_with(const Members& set) const {
+  bool leaves_out_living = false;
+  for (int member = 0; member < members_; ++member) leaves_out_living |= !set[member] && !dead_[member];
+  const std::size_t twice = 2 * count(set);
+  const auto all = static_cast<std::size_t>(members_);
+  return !leaves_out_living || twice > all || (twice == all && set[0]);
+}
+
+// The latest set that was accepted, unless a member of it says that it did not accept it: a commit takes all of them.
+std::optional<Agreement::Proposal> Agreement::possibly_committed() const {
+  const Proposal* latest = nullptr;
+  for (const auto& join : joins_)
+    if (join && join->accepted && (latest == nullptr || join->accepted->ballot > latest->ballot))
+      latest = &*join->accepted;
+  if (latest == nullptr) return std::nullopt;
+  const Proposal* whole = nullptr;
+  for (const int member : listed(latest->set)) {
+    const auto& join = joins_[member];
+    if (!join) continue;
+    if (!join->accepted || join->accepted->origin != latest->origin) return std::nullopt;
+    if (!join->accepted->blobs.empty()) whole = &*join->accepted;
+  }
+  // Those who accepted send the blobs along where this member is not of the set; where it is, it has them itself.
+  return whole == nullptr ? std::nullopt : std::optional(*whole);
+}
+
+void Agreement::count_accepts(double now) {
+  if (!poll_) return;
+  const Proposal& proposal = poll_->proposal;
+  bool died = false;
+  bool complete = true;
+  for (const int member : listed(proposal.set)) {
+    died = died || dead_[member];
+    complete = complete && (member == self_ || dead_[member] || poll_->accepted[member]);
+  }
+  if (died && !proposal.adopted()) {
+    poll_.reset();
+    collect(now);
+  } else if (complete) {
+    if (proposal.set[self_]) accepted_ = proposal;
+    const Decision decision{proposal.origin, proposal.set};
+    decide(decision.origin, decision.set);
+  }
+}
+
+// The leader knows that its own set is not committed, and tries again without those who do not answer. Of an adopted
+// set it does not know.
+void Agreement::drop_silent(double now) {
+  if (!poll_ || poll_->proposal.adopted()) return;
+  for (const int member : listed(poll_->proposal.set))
+    if (member != self_ && !poll_->accepted[member]) joins_[member].reset();
+  poll_.reset();
+  wait_until_ = now;
+}
+
+void Agreement::extend_limit(double now, double seconds) {
+  limit_ = std::min(last_limit_, std::max(limit_, now + seconds + 6 * timing_.grace));
+}
+
+void Agreement::decide(Ballot origin, const Members& set) {
+  decision_ = Decision{origin, set};
+  if (set[self_]) {
+    result_ = Survivors{listed(set), accepted_->blobs};
+  } else {
+    result_ =
+        fail(ErrorCode::timed_out, fmt::format("the survivors went on without this member, which came too late: {}",
+                                               fmt::join(listed(set), ", ")));
+  }
+  if (leading()) send_to_living(encode_commit());
+}
+
+void Agreement::give_up() {
+  result_ = fail(ErrorCode::timed_out, fmt::format("the survivors could not agree: {}", waited_for()));
+  Members self(members_);
+  self[self_] = true;
+  WireWriter out;
+  out.put(Kind::dead);
+  out.put_set(self);
+  send_to_living(out.take());
+}
+
+std::string Agreement::waited_for() const {
+  if (!leading()) return fmt::format("member {} did not answer", leader_of(term_));
+  Members missing(members_);
+  for (int member = 0; member < members_; ++member) {
+    const bool answered = poll_ ? !poll_->proposal.set[member] || poll_->accepted[member] : joins_[member].has_value();
+    missing[member] = !answered && !dead_[member] && member != self_;
+  }
+  return fmt::format("no answer from members {}, and too few are left to go on without them",
+                     fmt::join(listed(missing), ", "));
+}
+
+void Agreement::send(int member, Blob bytes) { outgoing_.push_back({member, std::move(bytes)}); }
+
+void Agreement::send_to_living(const Blob& bytes) {
+  for (int member = 0; member < members_; ++member)
+    if (member != self_ && !dead_[member]) send(member, bytes);
+}
+
+void Agreement::send_join() {
+  const int leader = leader_of(term_);
+  WireWriter out;
+  out.put(Kind::join);
+  out.put(term_);
+  out.put_bytes(blob_);
+  out.put<std::uint8_t>(accepted_ ? 1 : 0);
+  if (accepted_) encode(out, *accepted_, !accepted_->set[leader]);
+  send(leader, out.take());
+}
+
+Blob Agreement::encode_follow() const {
+  WireWriter out;
+  out.put(Kind::follow);
+  out.put(term_);
+  return out.take();
+}
+
+Blob Agreement::encode_commit() const {
+  WireWriter out;
+  out.put(Kind::commit);
+  out.put(decision_->origin.term);
+  out.put(decision_->origin.round);
+  out.put_set(decision_->set);
+  return out.take();
+}
+
+void Agreement::encode(WireWriter& out, const Proposal& proposal, bool with_blobs) const {
+  for (const Ballot ballot : {proposal.ballot, proposal.origin}) {
+    out.put(ballot.term);
+    out.put(ballot.round);
+  }
+  out.put_set(proposal.set);
+  out.put<std::uint8_t>(with_blobs ? 1 : 0);
+  if (!with_blobs) return;
+  for (const Blob& blob : proposal.blobs) out.put_bytes(blob);
+}
+
+std::optional<Agreement::Proposal> Agreement::decode_proposal(WireReader& in) const {
+  Proposal proposal;
+  for (Ballot* ballot : {&proposal.ballot, &proposal.origin}) {
+    ballot->term = in.get<int>();
+    ballot->round = in.get<int>();
+    if (ballot->term < 0 || ballot->term >= kLastTerm || ballot->round < 0) return std::nullopt;
+  }
+  proposal.set = in.get_set(members_);
+  if (in.get<std::uint8_t>() != 0)
+    for (std::size_t blob = count(proposal.set); blob > 0 && in.ok(); --blob) proposal.blobs.push_back(in.get_bytes());
+  if (!in.ok()) return std::nullopt;
+  return proposal;
+}
+
+}  // namespace tutti

@@ -1,0 +1,167 @@
+// Survivors agree on who survives: a state machine without sockets, threads or clock of its own.
+//
+// Members 0..n-1 each hold one Agreement and feed it messages, deaths and the time; it emits messages and in the end a
+// result. The leader (member `term % n`) collects a join from everyone, proposes the set of those who joined, and
+// commits once all of the set have accepted. When a leader dies or stays silent the term grows, and the next living
+// member leads. A new leader carries on with what earlier leaders may have committed: it adopts an accepted set, unless
+// a member of that set that joined it did not accept it, which proves that the set was never committed.
+//
+// Guarantees, provided that a member told dead is dead, and messages between living members arrive in order:
+//  - members that return a set return the same set and blobs;
+//  - whoever started in time and lives is in it; whoever was known dead is not. A member of the set may die later;
+//  - everyone who lives returns, with a set or an error, within 2 join_wait + 12 grace of its start.
+// A living member that did not start within `join_wait` is left out, and gets an error when it starts; this takes a
+// majority of all n (or half of them with member 0), otherwise two halves could go on apart: then the result is
+// timed_out and names those who were missing.
+//
+// Not thread-safe. Keep feeding it until every survivor has returned: a survivor whose leader died between two commits
+// asks the others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/wire.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+using Blob = std::vector<std::byte>;
+
+struct Survivors {
+  std::vector<int> members;  // ascending
+  std::vector<Blob> blobs;   // blobs[i] is what members[i] brought
+
+  bool operator==(const Survivors&) const = default;
+};
+
+struct AgreementTiming {
+  double join_wait = 10.0;  // seconds to wait for members that have not started
+  double grace = 1.0;       // seconds to wait for an answer of a member that has
+};
+
+class Agreement {
+ public:
+  struct Outgoing {
+    int member;
+    Blob bytes;
+  };
+
+  Agreement(int members, int self, AgreementTiming timing = {});
+
+  /// Takes part, with what this member knows to be dead, and a blob for everyone. Times are seconds of one clock.
+  void start(double now, std::span<const int> dead, Blob blob);
+  /// Messages that come before start() are kept. Malformed ones are ignored.
+  void on_message(double now, int from, std::span<const std::byte> bytes);
+  void on_death(double now, int member);
+  void tick(double now);
+
+  /// When to call tick() at the latest; infinity when nothing is waited for.
+  double next_tick() const;
+  /// What is to be sent, in order; empties the list.
+  std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
+  /// Empty while undecided. Set once, never changes.
+  const std::optional<Result<Survivors>>& result() const { return result_; }
+
+ private:
+  using Members = std::vector<bool>;
+
+  // Terms first, then rounds within a term.
+  struct Ballot {
+    int term = -1;
+    int round = -1;
+    auto operator<=>(const Ballot&) const = default;
+  };
+  struct Proposal {
+    Ballot ballot;  // under which it is proposed now
+    Ballot origin;  // under which this set was first proposed: names it through all adoptions
+    Members set;
+    std::vector<Blob> blobs;  // one per member of the set; none where only the set is known
+
+    bool adopted() const { return ballot != origin; }
+  };
+  struct Join {
+    std::optional<Proposal> accepted;
+    Blob blob;
+  };
+  // What the leader has proposed, and who accepted.
+  struct Poll {
+    Proposal proposal;
+    Members accepted;
+  };
+  struct Early {
+    int from;
+    Blob bytes;
+  };
+  enum class Kind : std::uint8_t { join, wait, follow, propose, accept, commit, dead };
+
+  int leader_of(int term) const { return term % members_; }
+  bool leading() const { return leader_of(term_) == self_; }
+  bool open() const { return started_ && !result_; }
+
+  void receive(double now, int from, std::span<const std::byte> bytes);
+  void receive_join(double now, int from, WireReader& in);
+  void receive_wait(double now, int from, WireReader& in);
+  void receive_follow(double now, WireReader& in);
+  void receive_propose(double now, int from, WireReader& in);
+  void receive_accept(double now, int from, WireReader& in);
+  void receive_commit(WireReader& in);
+  void receive_dead(double now, WireReader& in);
+
+  void enter_term(double now, int term);
+  void collect(double now);
+  void propose(double now);
+  void count_accepts(double now);
+  void drop_silent(double now);
+  bool may_go_on_with(const Members& set) const;
+  Proposal fresh_proposal() const;
+  std::optional<Proposal> possibly_committed() const;
+  void extend_limit(double now, double seconds);
+  void decide(Ballot origin, const Members& set);
+  void give_up();
+  std::string waited_for() const;
+
+  void send(int member, Blob bytes);
+  void send_to_living(const Blob& bytes);
+  void send_join();
+  Blob encode_follow() const;
+  Blob encode_commit() const;
+  void encode(WireWriter& out, const Proposal& proposal, bool with_blobs) const;
+  std::optional<Proposal> decode_proposal(WireReader& in) const;
+
+  int members_;
+  int self_;
+  AgreementTiming timing_;
+
+  bool started_ = false;
+  Blob blob_;
+  Members dead_;
+  std::vector<Early> early_;  // messages that came before start()
+
+  double join_deadline_ = 0;
+  double limit_ = 0;       // when to give up
+  double last_limit_ = 0;  // what limit_ may grow to
+  double wait_until_ = 0;  // leader: for joins, or for accepts; follower: for a sign of the leader
+  bool overdue_ = false;   // leader: goes on without those who have not joined, as soon as it may
+
+  int term_ = -1;
+  int round_ = 0;
+  std::vector<std::optional<Join>> joins_;  // leader: of the present term
+  std::optional<Poll> poll_;
+  std::optional<Proposal> accepted_;  // the last one; that of a leader's own term only once committed
+
+  struct Decision {
+    Ballot origin;
+    Members set;
+  };
+  std::optional<Decision> decision_;
+  std::optional<Result<Survivors>> result_;
+  std::vector<Outgoing> outgoing_;
+};
+
+}  // namespace tutti

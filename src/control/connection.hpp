@@ -1,0 +1,107 @@
+// One connection of the control plane: dialed or accepted, proven by the job's secret, then greeted, then open for
+// frames. Frames are a length, a kind and a payload of at most kFrameLimit bytes.
+//
+// Passive: its owner watches descriptor() for events() and calls advance(); nothing here blocks or logs. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/handshake.hpp"
+#include "base/net.hpp"
+#include "base/process_id.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+enum class ControlFrame : std::uint8_t {
+  greeting = 1,  // who speaks, and to whom
+  message,       // topic and bytes, for the receiver
+  broadcast,     // origin, number, topic and bytes, for everyone
+  death,         // a process, an error code and a sentence
+  left,          // a process that said goodbye
+  heartbeat,
+};
+
+inline constexpr std::size_t kMessageLimit = 1u << 20;
+inline constexpr std::size_t kFrameLimit = kMessageLimit + 64;
+
+/// The bytes of a frame, ready to be queued.
+std::vector<std::byte> encode_frame(ControlFrame kind, std::span<const std::byte> payload);
+
+struct Greeting {
+  ProcessId from;
+  ProcessId to;
+};
+
+class ControlConnection {
+ public:
+  enum class State {
+    connecting,
+    proving,
+    greeting,  // waits for the peer's greeting
+    open,
+    draining,  // we have said the last word; what still comes is thrown away
+  };
+  using Receive = std::function<void(ControlFrame kind, std::span<const std::byte> payload)>;
+
+  static Result<ControlConnection> dial(const SocketAddress& remote, const JobKey& key, const Greeting& greeting);
+  static ControlConnection accepted(Accepted accepted, const JobKey& key);
+
+  int descriptor() const { return socket_.get(); }
+  std::uint32_t events() const;
+  State state() const { return state_; }
+  const SocketAddress& remote() const { return remote_; }
+  /// What the peer said, once it has.
+  const std::optional<Greeting>& greeting() const { return greeting_; }
+
+  /// Moves as far as the socket allows, handing over whole frames; refusals, broken rules and the end of the
+  /// connection are errors. Returns how many bytes came.
+  Result<std::size_t> advance(const Receive& receive);
+
+  /// For accepted connections that have been greeted: greets back, and is open.
+  void welcome(const Greeting& own);
+  /// Until the owner can tell whether the greeting is right, what follows stays in the socket.
+  bool awaits_welcome() const { return state_ == State::greeting && greeting_.has_value(); }
+
+  /// Queues an encoded frame; false where the peer has not taken kQueueLimit bytes: the frame is dropped.
+  bool queue(std::span<const std::byte> frame);
+  bool idle() const { return queued_ == 0; }
+  /// Sends what is queued, then only our end of the stream: close() with unread input would reset the connection and
+  /// could take our last words with it.
+  void drain();
+  /// When the owner gives up on a connection that is not open.
+  double deadline = 0;
+
+  static constexpr std::size_t kQueueLimit = 64u << 20;
+
+ private:
+  ControlConnection(Fd socket, const SocketAddress& remote, Side side, const JobKey& key);
+
+  Status prove();
+  Result<std::size_t> read(const Receive& receive);
+  Status parse(const Receive& receive);
+  Status take_greeting(std::span<const std::byte> payload);
+  Status flush();
+
+  Fd socket_;
+  SocketAddress remote_;
+  State state_;
+  std::optional<Handshake> handshake_;
+  std::optional<Greeting> own_greeting_;  // dialed: goes out once proven
+  std::optional<Greeting> greeting_;
+  std::vector<std::byte> input_;
+  std::deque<std::vector<std::byte>> output_;
+  std::size_t sent_of_front_ = 0;
+  std::size_t queued_ = 0;
+  bool ended_output_ = false;
+};
+
+}  // namespace tutti

@@ -1,0 +1,215 @@
+#include "control/control.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <future>
+
+#include "base/interfaces.hpp"
+#include "base/settings.hpp"
+#include "control/process_watch.hpp"
+
+namespace tutti {
+namespace {
+
+// Where to listen, and under which addresses others find it.
+struct Doors {
+  std::vector<SocketAddress> listen;
+  std::vector<SocketAddress> published;  // port 0: that of the listener of the same family
+};
+
+Result<Doors> doors_of(const ControlOptions& options, const JobKey& key) {
+  if (!options.listen.empty()) return Doors{options.listen, options.listen};
+  auto chosen = chosen_interfaces();
+  if (!chosen) return tl::unexpected(chosen.error());
+  Doors doors;
+  for (const Interface& interface : *chosen)
+    for (const SocketAddress& address : interface.addresses) {
+      // Without a secret nobody from outside may come in; those of this host come by loopback.
+      const SocketAddress usable = key.allows(address) ? address : SocketAddress::loopback(address.family());
+      const SocketAddress listen = key.allows(address) ? SocketAddress::any(address.family()) : usable;
+      if (std::find(doors.listen.begin(), doors.listen.end(), listen) == doors.listen.end())
+        doors.listen.push_back(listen);
+      if (std::find(doors.published.begin(), doors.published.end(), usable) == doors.published.end())
+        doors.published.push_back(usable);
+    }
+  return doors;
+}
+
+std::thread start_without_signals(std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(body));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread.native_handle(), "tutti-control");
+  return thread;
+}
+
+}  // namespace
+
+Control::Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout)
+    : owner_(::getpid()),
+      reactor_(std::min(1.0, heartbeat_timeout / 5)),
+      switchboard_(reactor_, JobKey(secret), options.stranger_patience),
+      world_(reactor_, switchboard_, mailbox_, roster_,
+             {[this](int process, const Error& error) { deaths_.call_all(process, error); },
+              [this](int process) { leaves_.call_all(process); }},
+             heartbeat_timeout) {}
+
+Result<std::unique_ptr<Control>> Control::start(const std::string& secret, ControlOptions options) {
+  const double timeout = options.heartbeat_timeout > 0 ? options.heartbeat_timeout : settings().heartbeat_timeout;
+  std::unique_ptr<Control> control(new Control(secret, options, timeout));
+  auto doors = doors_of(options, JobKey(secret));
+  if (!doors) return tl::unexpected(doors.error());
+  if (auto opened = control->reactor_.open(); !opened) return tl::unexpected(opened.error());
+  auto bound = control->switchboard_.listen(doors->listen);
+  if (!bound) return tl::unexpected(bound.error());
+  if (auto started = control->switchboard_.start(control->world_.events()); !started)
+    return tl::unexpected(started.error());
+
+  ControlPeer& self = control->self_;
+  self.id = options.id;
+  self.pid = ::getpid();
+  self.start_time = start_time_of(self.pid).value_or(0);
+  self.host = options.host.empty() ? host_identity() : options.host;
+  for (const SocketAddress& address : doors->published)
+    for (const SocketAddress& listener : *bound)
+      if (listener.family() == address.family() && (listener.is_any() || listener.host() == address.host())) {
+        self.addresses.push_back(address.with_port(listener.port()));
+        break;
+      }
+  control->thread_ = start_without_signals([raw = control.get()] { raw->run(); });
+  return control;
+}
+
+bool Control::forked() const { return ::getpid() != owner_; }
+
+Control::~Control() {
+  if (forked()) {
+    // The thread stayed with the parent.
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  leave();
+}
+
+void Control::run() {
+  while (running_) {
+    const double next = std::min(switchboard_.expire(), world_.tick());
+    if (running_) reactor_.run_once(next);
+  }
+}
+
+Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline) {
+  if (forked()) return fail(ErrorCode::unsupported, "this process was forked from the one that started the control");
+  if (self < 0 || static_cast<std::size_t>(self) >= all.size() || all[self].id != self_.id)
+    return fail(ErrorCode::invalid_argument, fmt::format("process {} of {} is not this one", self, all.size()));
+  const auto result = std::make_shared<std::promise<Status>>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (joined_ || stopped_) return fail(ErrorCode::invalid_argument, "this control has joined a world already");
+    joined_ = true;
+    // Under the lock, so that it is posted before leave() stops the thread.
+    reactor_.post([this, all = std::move(all), self, seconds = deadline.seconds_left(), result] {
+      world_.join(all, self, seconds, [result](const Status& status) { result->set_value(status); });
+    });
+  }
+  return result->get_future().get();
+}
+
+void Control::on_message(std::uint64_t topic, MessageHandler handler) {
+  if (forked()) return;
+  mailbox_.set(topic, std::move(handler));
+  reactor_.post([this, topic] { mailbox_.open(topic); });
+}
+
+void Control::remove_topic(std::uint64_t topic) {
+  if (forked()) return;
+  mailbox_.remove(topic);
+  reactor_.post([this, topic] { mailbox_.retire(topic); });
+}
+
+Status Control::check(int process, std::span<const std::byte> bytes) const {
+  if (process < 0 || process >= roster_.size())
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("there is no process {} in a world of {}", process, roster_.size()));
+  if (bytes.size() > kMessageLimit)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a control message of {} bytes; the limit is {}", bytes.size(), kMessageLimit));
+  return {};
+}
+
+Status Control::send(int process, std::uint64_t topic, std::span<const std::byte> bytes) {
+  if (forked()) return {};
+  if (auto checked = check(process, bytes); !checked) return checked;
+  reactor_.post([this, process, topic, copy = std::vector<std::byte>(bytes.begin(), bytes.end())] {
+    world_.send(process, topic, copy);
+  });
+  return {};
+}
+
+Status Control::broadcast(std::uint64_t topic, std::span<const std::byte> bytes) {
+  if (forked()) return {};
+  if (auto checked = check(0, bytes); !checked) return checked;
+  reactor_.post(
+      [this, topic, copy = std::vector<std::byte>(bytes.begin(), bytes.end())] { world_.broadcast(topic, copy); });
+  return {};
+}
+
+Control::Subscription Control::on_death(DeathHandler handler) {
+  if (forked()) return 0;
+  const Subscription key = next_subscription_++;
+  // Those who died before are told below; the control thread remembers whom it has told.
+  deaths_.set(key, [handler = std::move(handler), told = std::vector<bool>()](int process, const Error& error) mutable {
+    if (told.size() <= static_cast<std::size_t>(process)) told.resize(static_cast<std::size_t>(process) + 1);
+    if (told[process]) return;
+    told[process] = true;
+    handler(process, error);
+  });
+  reactor_.post([this, key] {
+    for (int process = 0; process < roster_.size(); ++process)
+      if (const auto error = roster_.death_of(process)) deaths_.call(key, process, *error);
+  });
+  return key;
+}
+
+Control::Subscription Control::on_leave(LeaveHandler handler) {
+  if (forked()) return 0;
+  const Subscription key = next_subscription_++;
+  leaves_.set(key, [handler = std::move(handler), told = std::vector<bool>()](int process) mutable {
+    if (told.size() <= static_cast<std::size_t>(process)) told.resize(static_cast<std::size_t>(process) + 1);
+    if (told[process]) return;
+    told[process] = true;
+    handler(process);
+  });
+  reactor_.post([this, key] {
+    for (int process = 0; process < roster_.size(); ++process)
+      if (roster_.left(process)) leaves_.call(key, process);
+  });
+  return key;
+}
+
+void Control::unsubscribe(Subscription subscription) {
+  if (forked()) return;
+  deaths_.remove(subscription);
+  leaves_.remove(subscription);
+}
+
+void Control::leave() {
+  if (forked()) return;
+  const std::lock_guard one_at_a_time(leave_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  if (!thread_.joinable()) return;
+  reactor_.post([this] { world_.leave([this](const Status&) { running_ = false; }); });
+  thread_.join();
+}
+
+}  // namespace tutti

@@ -1,0 +1,124 @@
+// The control plane of a world, which is a set of processes that joined together: who is alive, small messages between
+// them, and news that reach everyone. It knows nothing of collectives.
+//
+// One thread per Control, asleep while nothing happens. All calls may come from any thread and none blocks, but join(),
+// leave(), the removal of handlers, and destruction (which leaves). Handlers run on the control thread and must not
+// block, nor call join(), leave() or the destructor.
+//
+// Death is known to all within a second: a process of this host that ends (pidfd), a connection that ends without
+// goodbye. A host that is silent for `heartbeat_timeout` counts as dead; a process of this host that is merely stopped
+// does not. This process's own absence (stopped, suspended) is never held against others. A process that the others
+// declared dead while it lives learns so: on_death is called with its own index.
+//
+// In a child made by fork() a Control does nothing, and may be destroyed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/process_id.hpp"
+#include "control/control_peer.hpp"
+#include "control/handler_table.hpp"
+#include "control/mailbox.hpp"
+#include "control/reactor.hpp"
+#include "control/roster.hpp"
+#include "control/switchboard.hpp"
+#include "control/world.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct ControlOptions {
+  ProcessId id = ProcessId::random();
+  std::string host;                   // processes of the same host watch each other; empty: host_identity()
+  double heartbeat_timeout = 0;       // seconds; 0: TUTTI_HEARTBEAT_TIMEOUT
+  double stranger_patience = 5.0;     // seconds for a connection to prove that it knows the secret
+  std::vector<SocketAddress> listen;  // empty: the chosen interfaces; without a secret, loopback
+};
+
+class Control {
+ public:
+  using MessageHandler = std::function<void(int from, std::span<const std::byte> bytes)>;
+  using DeathHandler = std::function<void(int process, const Error& error)>;
+  using LeaveHandler = std::function<void(int process)>;
+  using Subscription = std::uint64_t;
+
+  /// Listens, and starts the thread.
+  static Result<std::unique_ptr<Control>> start(const std::string& secret, ControlOptions options = {});
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  /// What the others need to know of this process, to be exchanged at bootstrap.
+  const ControlPeer& self() const { return self_; }
+  const std::vector<SocketAddress>& addresses() const { return self_.addresses; }
+
+  /// All processes of the world, in the same order everywhere, and our index among them. Returns when this process is
+  /// connected to its neighbours; timed_out names those that are missing. Once per Control.
+  Status join(std::vector<ControlPeer> all, int self, Deadline deadline);
+
+  /// Messages that came earlier for this topic are handed over first. One handler per topic.
+  void on_message(std::uint64_t topic, MessageHandler handler);
+  /// Returns when no handler of the topic runs, or will. What still comes for it is forgotten.
+  void remove_topic(std::uint64_t topic);
+
+  /// To one process, connecting on first use; in order, and lost only if one of the two dies or leaves. To oneself too.
+  /// invalid_argument: no such process, or more than kMessageLimit bytes.
+  Status send(int process, std::uint64_t topic, std::span<const std::byte> bytes);
+  /// To every other living process exactly once, even while some die; nearly always in order. A process that joins
+  /// more slowly than the others gets the last FloodHistory::kFrames.
+  Status broadcast(std::uint64_t topic, std::span<const std::byte> bytes);
+
+  /// Deaths known already are told too. Each process once.
+  Subscription on_death(DeathHandler handler);
+  Subscription on_leave(LeaveHandler handler);
+  /// Returns when the handler does not run, and will not.
+  void unsubscribe(Subscription subscription);
+
+  /// Neither dead nor left.
+  bool alive(int process) const { return roster_.alive(process); }
+  bool has_left(int process) const { return roster_.left(process); }
+  std::optional<Error> death_of(int process) const { return roster_.death_of(process); }
+
+  /// Says goodbye: the others know that this process has left, and do not count it as dead. About a second at most.
+  void leave();
+
+ private:
+  Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout);
+
+  Status open(const ControlOptions& options);
+  void run();
+  Status check(int process, std::span<const std::byte> bytes) const;
+  bool forked() const;
+
+  const pid_t owner_;
+  Reactor reactor_;
+  Roster roster_;
+  Mailbox mailbox_;
+  HandlerTable<Subscription, int, Error> deaths_;
+  HandlerTable<Subscription, int> leaves_;
+  std::atomic<Subscription> next_subscription_{1};
+  Switchboard switchboard_;
+  World world_;
+  ControlPeer self_;
+  bool joined_ = false;   // under mutex_
+  bool stopped_ = false;  // under mutex_
+  std::mutex mutex_;
+  std::mutex leave_mutex_;
+  bool running_ = true;  // control thread only
+  std::thread thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+// What a process tells the others about itself at bootstrap, so that they can reach it and watch it. A value.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/net.hpp"
+#include "base/process_id.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct ControlPeer {
+  ProcessId id;
+  std::vector<SocketAddress> addresses;  // tried in this order
+  pid_t pid = 0;                         // means something to processes with the same `host` only
+  std::uint64_t start_time = 0;          // with the pid names the process; see process_watch.hpp
+  std::string host;
+
+  std::vector<std::byte> encode() const;
+  static Result<ControlPeer> decode(std::span<const std::byte> bytes);
+};
+
+}  // namespace tutti

@@ -1,0 +1,126 @@
+// The pure parts below the control plane.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "control/mailbox.hpp"
+#include "control/overlay.hpp"
+#include "control/process_watch.hpp"
+#include "control/reactor.hpp"
+
+namespace tutti {
+namespace {
+
+bool becomes_readable(int descriptor) {
+  pollfd entry{descriptor, POLLIN, 0};
+  return poll(&entry, 1, 10000) == 1;
+}
+
+TEST(Overlay, IsSymmetricAndConnectedWhoeverHasDied) {
+  std::mt19937 random(3);
+  for (int size = 1; size <= 40; ++size) {
+    std::vector<bool> living(static_cast<std::size_t>(size));
+    for (int process = 0; process < size; ++process) living[process] = random() % 3 != 0;
+    std::vector<bool> reached(living.size());
+    std::vector<int> open;
+    const auto first = std::find(living.begin(), living.end(), true);
+    if (first == living.end()) continue;
+    open.push_back(static_cast<int>(first - living.begin()));
+    reached[open.front()] = true;
+    while (!open.empty()) {
+      const int process = open.back();
+      open.pop_back();
+      for (const int neighbour : overlay_neighbours(process, living)) {
+        EXPECT_TRUE(living[neighbour]);
+        EXPECT_NE(neighbour, process);
+        const auto back = overlay_neighbours(neighbour, living);
+        EXPECT_TRUE(std::count(back.begin(), back.end(), process) == 1);
+        if (!reached[neighbour]) open.push_back(neighbour);
+        reached[neighbour] = true;
+      }
+    }
+    EXPECT_EQ(reached, living);
+  }
+}
+
+TEST(Overlay, HasLogarithmicDegree) {
+  EXPECT_EQ(overlay_neighbours(0, std::vector<bool>(2, true)), std::vector<int>{1});
+  EXPECT_LE(overlay_neighbours(5, std::vector<bool>(1024, true)).size(), 20u);
+}
+
+TEST(SeenBroadcasts, TellsTheFirstTimeWhateverTheOrder) {
+  std::mt19937 random(5);
+  SeenBroadcasts seen(2);
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t number = 0; number < 500; ++number) numbers.insert(numbers.end(), 3, number);
+  std::shuffle(numbers.begin(), numbers.end(), random);
+  int first = 0;
+  for (const std::uint64_t number : numbers) first += seen.first_time(1, number) ? 1 : 0;
+  EXPECT_EQ(first, 500);
+  EXPECT_TRUE(seen.first_time(0, 3));
+}
+
+TEST(Mailbox, KeepsABoundedNumberOfMessagesAndForgetsRetiredTopics) {
+  Mailbox mailbox;
+  for (int number = 0; number < 100; ++number) mailbox.deliver(number, 1, {});
+  std::vector<int> got;
+  mailbox.set(1, [&](int from, std::span<const std::byte>) { got.push_back(from); });
+  mailbox.open(1);
+  ASSERT_EQ(got.size(), 64u);
+  EXPECT_EQ(got.front(), 0);
+  mailbox.remove(1);
+  mailbox.retire(1);
+  mailbox.deliver(7, 1, {});
+  mailbox.set(1, [&](int from, std::span<const std::byte>) { got.push_back(from); });
+  mailbox.open(1);
+  EXPECT_EQ(got.size(), 64u);
+  mailbox.deliver(8, 1, {});
+  EXPECT_EQ(got.back(), 8);
+}
+
+TEST(ProcessWatch, SeesTheEndOfAProcessAndIsNotFooledByAReusedPid) {
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const auto start = start_time_of(child);
+  ASSERT_TRUE(start);
+  const ProcessWatch watch = watch_process(child, *start);
+  EXPECT_TRUE(watch.descriptor);
+  EXPECT_FALSE(watch.gone);
+  EXPECT_TRUE(watch_process(child, *start + 1).gone);
+  kill(child, SIGKILL);
+  EXPECT_TRUE(becomes_readable(watch.descriptor.get()));
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(watch_process(child, *start).gone);
+}
+
+TEST(Reactor, CountsItsOwnAbsenceForNobody) {
+  Reactor reactor(0.05);
+  ASSERT_TRUE(reactor.open());
+  reactor.run_once(reactor.now());
+  const double before = reactor.now();
+  reactor.post([] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); });
+  reactor.run_once(reactor.now() + 10);
+  reactor.run_once(reactor.now());
+  EXPECT_LT(reactor.now() - before, 0.25);
+}
+
+TEST(Reactor, WakesForPostedWork) {
+  Reactor reactor(1);
+  ASSERT_TRUE(reactor.open());
+  bool ran = false;
+  std::thread other([&] { reactor.post([&] { ran = true; }); });
+  while (!ran) reactor.run_once(reactor.now() + 10);
+  other.join();
+}
+
+}  // namespace
+}  // namespace tutti

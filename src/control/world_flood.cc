@@ -1,0 +1,238 @@
+// What travels through a world: messages, broadcasts, news of deaths and goodbyes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/log.hpp"
+#include "control/wire.hpp"
+#include "control/world.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+std::vector<std::byte> encode_death(int process, const Error& error) {
+  WireWriter out;
+  out.put(static_cast<std::uint32_t>(process));
+  out.put_text(error.message);
+  return encode_frame(ControlFrame::death, out.take());
+}
+
+std::vector<std::byte> encode_goodbye(int process) {
+  WireWriter out;
+  out.put(static_cast<std::uint32_t>(process));
+  return encode_frame(ControlFrame::left, out.take());
+}
+
+}  // namespace
+
+void World::send(int process, std::uint64_t topic, std::span<const std::byte> bytes) {
+  if (process == self_) return mailbox_.deliver(self_, topic, bytes);
+  WireWriter out;
+  out.put(topic);
+  out.put_raw(bytes);
+  post(process, encode_frame(ControlFrame::message, out.take()));
+}
+
+void World::post(int process, Frame frame) {
+  Peer& peer = peers_[process];
+  if (!peer.living || alone_ || said_goodbye_) return;
+  if (!peer.open.empty()) return switchboard_.queue(peer.open.front(), frame);
+  peer.pending.push_back(std::move(frame));
+  const bool dials_us = peer.neighbour && process < self_;
+  if (!peer.dial && !dials_us) {
+    watch(process);
+    if (peer.living) start_dial(process, 0);
+  }
+}
+
+void World::broadcast(std::uint64_t topic, std::span<const std::byte> bytes) {
+  WireWriter out;
+  out.put(static_cast<std::uint32_t>(self_));
+  out.put(next_broadcast_++);
+  out.put(topic);
+  out.put_raw(bytes);
+  Frame frame = encode_frame(ControlFrame::broadcast, out.take());
+  flood(frame);
+  history_.add(std::move(frame));
+}
+
+void World::flood(const Frame& frame, int except) {
+  if (alone_ || said_goodbye_) return;
+  for (std::size_t process = 0; process < peers_.size(); ++process)
+    if (static_cast<int>(process) != except && !peers_[process].open.empty())
+      switchboard_.queue(peers_[process].open.front(), frame);
+}
+
+void World::received(Id id, ControlFrame kind, std::span<const std::byte> payload) {
+  const int from = process_of(id);
+  if (from < 0 || alone_) return;
+  peers_[from].last_heard = reactor_.now();
+  WireReader in(payload);
+  switch (kind) {
+    case ControlFrame::message: {
+      const auto topic = in.get<std::uint64_t>();
+      if (in.ok()) mailbox_.deliver(from, topic, in.rest());
+      return;
+    }
+    case ControlFrame::broadcast:
+      return received_broadcast(from, payload);
+    case ControlFrame::death:
+      return received_death(payload);
+    case ControlFrame::left: {
+      const auto process = in.get<std::uint32_t>();
+      if (in.complete() && process < peers_.size()) learn_goodbye(static_cast<int>(process), from);
+      return;
+    }
+    case ControlFrame::greeting:
+    case ControlFrame::heartbeat:
+      return;
+  }
+}
+
+void World::received_broadcast(int from, std::span<const std::byte> payload) {
+  WireReader in(payload);
+  const auto origin = in.get<std::uint32_t>();
+  const auto number = in.get<std::uint64_t>();
+  const auto topic = in.get<std::uint64_t>();
+  if (!in.ok() || origin >= peers_.size() || static_cast<int>(origin) == self_) return;
+  if (!seen_.first_time(static_cast<int>(origin), number)) return;
+  Frame frame = encode_frame(ControlFrame::broadcast, payload);
+  flood(frame, from);  // passed on first: the handler may take its time, or its life
+  history_.add(std::move(frame));
+  mailbox_.deliver(static_cast<int>(origin), topic, in.rest());
+}
+
+void World::received_death(std::span<const std::byte> payload) {
+  WireReader in(payload);
+  const auto process = in.get<std::uint32_t>();
+  Error error;
+  error.code = ErrorCode::rank_died;
+  error.message = in.get_text();
+  error.peer = static_cast<int>(process);
+  if (in.complete() && process < peers_.size()) learn_death(static_cast<int>(process), std::move(error));
+}
+
+void World::declare_dead(int process, std::string why) {
+  if (!peers_[process].living || alone_ || leaving_) return;
+  Error error;
+  error.code = ErrorCode::rank_died;
+  error.message = fmt::format("process {} died: {}", process, why);
+  error.peer = process;
+  log::warn("{}", error.message);
+  learn_death(process, std::move(error));
+}
+
+void World::learn_death(int process, Error error) {
+  Peer& peer = peers_[process];
+  if (!peer.living || alone_) return;
+  absences_.push_back(encode_death(process, error));
+  roster_.set_dead(process, error);
+  if (process == self_) {
+    log::error("the other processes declared this one dead: {}", error.message);
+    leave_alone(absences_.back());
+  } else {
+    flood(absences_.back());  // to the dead one too: it may live, and must know
+    part_from(process, absences_.back());
+  }
+  if (!first_death_) first_death_ = error;
+  news_.died(process, error);
+  draw_overlay();
+  finish_join();
+}
+
+void World::learn_goodbye(int process, int from) {
+  if (!peers_[process].living || alone_ || process == self_) return;
+  if (from != process && !peers_[process].open.empty()) {
+    peers_[process].said_goodbye = true;
+    return;
+  }
+  absences_.push_back(encode_goodbye(process));
+  roster_.set_left(process);
+  flood(absences_.back());
+  part_from(process, absences_.back());
+  news_.left(process);
+  draw_overlay();
+  finish_join();
+}
+
+void World::part_from(int process, const Frame& last_words) {
+  Peer& peer = peers_[process];
+  peer.living = false;
+  living_[process] = false;
+  peer.pending.clear();
+  peer.ended_at.reset();
+  std::erase_if(processes_, [&](const auto& entry) { return entry.second == process; });
+  for (const Id id : std::exchange(peer.open, {})) switchboard_.drain(id, kFarewellSeconds);
+  if (const auto dial = std::exchange(peer.dial, std::nullopt); dial && dial->connection)
+    switchboard_.hang_up(*dial->connection, last_words, kFarewellSeconds);
+  if (peer.process) {
+    reactor_.unwatch(peer.process_key);
+    peer.process.reset();
+  }
+}
+
+void World::leave_alone(const Frame& last_words) {
+  alone_ = true;
+  switchboard_.stop_listening();
+  for (std::size_t process = 0; process < peers_.size(); ++process) part_from(static_cast<int>(process), last_words);
+}
+
+void World::leave(Done done) {
+  if (joining_) std::exchange(joining_, nullptr)(fail(ErrorCode::aborted, "this process leaves while it joins"));
+  leaving_ = std::move(done);
+  leave_deadline_ = reactor_.now() + kGoodbyeLimit;
+  finish_leave();
+}
+
+void World::finish_leave() {
+  if (!leaving_) return;
+  const bool late = reactor_.now() >= leave_deadline_;
+  const bool waits = std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.pending.empty(); });
+  if (!said_goodbye_ && (late || !waits)) {
+    const Frame goodbye = encode_goodbye(self_);
+    flood(goodbye);
+    said_goodbye_ = true;
+    leave_alone(goodbye);
+    for (const auto& [id, greeting] : std::exchange(early_, {})) switchboard_.close(id);
+  }
+  if (late || (said_goodbye_ && switchboard_.empty())) std::exchange(leaving_, nullptr)({});
+}
+
+void World::beat() {
+  static const Frame heartbeat = encode_frame(ControlFrame::heartbeat, {});
+  const double now = reactor_.now();
+  if (alone_ || self_ < 0 || now < next_beat_) return;
+  next_beat_ = now + heartbeat_timeout_ / 5;
+  for (std::size_t process = 0; process < peers_.size(); ++process) {
+    Peer& peer = peers_[process];
+    if (peer.open.empty()) continue;
+    // A process of this host that is stopped is silent, but its descriptor would tell if it were dead.
+    if (!peer.watched && now - peer.last_heard > heartbeat_timeout_) {
+      declare_dead(static_cast<int>(process), fmt::format("silent for {:.1f} s", now - peer.last_heard));
+      continue;
+    }
+    for (const Id id : peer.open)
+      if (switchboard_.idle(id)) switchboard_.queue(id, heartbeat);
+  }
+}
+
+double World::tick() {
+  beat();
+  confirm_ends();
+  retry_dials();
+  finish_join();
+  finish_leave();
+  double next = self_ >= 0 && !alone_ && peers_.size() > 1 ? next_beat_ : kNever;
+  if (joining_) next = std::min(next, join_deadline_);
+  if (leaving_) next = std::min(next, leave_deadline_);
+  for (const Peer& peer : peers_) {
+    if (peer.dial && !peer.dial->connection) next = std::min(next, peer.dial->retry_at);
+    if (peer.ended_at) next = std::min(next, *peer.ended_at + kGoodbyeOnItsWay);
+  }
+  return next;
+}
+
+}  // namespace tutti

@@ -1,0 +1,131 @@
+// A plan running on the buffers of one call. advance() takes every worker as far as it can go and never blocks; the
+// caller decides how to wait. Owned and driven by one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/call.hpp"
+#include "engine/extents.hpp"
+#include "engine/plan.hpp"
+#include "reduce/reduce.hpp"
+#include "transport/shm/host.hpp"
+
+namespace tutti {
+
+class Execution {
+ public:
+  enum class State : std::uint8_t { running, done, failed };
+
+  Execution() = default;
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  /// Binds the plan to the call. `tile`: bytes of a chunk run through the whole program at a time; 0: all at once.
+  /// `host` is for one-sided plans; `stop`, once true, keeps any further step from running.
+  /// Fails where the plan cannot carry the call (scratch of unknown size with uneven blocks).
+  Status start(const Plan& plan, const Call& call, OperationTag tag, std::size_t tile, Host* host,
+               const std::atomic<bool>* stop = nullptr);
+
+  /// True if anything moved. Look at state() after.
+  bool advance();
+
+  State state() const { return state_; }
+  const Error& error() const { return error_; }
+  const Plan& plan() const { return *plan_; }
+  OperationTag tag() const { return tag_; }
+  /// The communicator rank some worker waits for, and in which step; -1 when none does.
+  struct Waiting {
+    int rank = -1;
+    int worker = -1;
+    int step = -1;
+  };
+  Waiting waiting_for() const;
+
+ private:
+  struct Cursor {
+    int chunk = 0;
+    std::size_t offset = 0;
+  };
+  struct WorkerState {
+    std::size_t tile = 0;
+    int step = 0;
+    bool begun = false;
+    Cursor in;
+    Cursor out;
+    std::vector<std::uint64_t> sent_mark;   // per step: link's sent() when the step was done
+    std::vector<std::byte> temporary;       // results that are forwarded and not stored
+  };
+  struct Remote {  // a peer's buffers, as its entry said
+    bool known = false;
+    std::byte* mapped[3] = {};
+    std::uint64_t address[3] = {};
+  };
+  struct Span {
+    std::byte* data = nullptr;        // null: has to be pulled from `address`
+    std::uint64_t address = 0;
+    std::size_t bytes = 0;
+    int rank = kSelf;
+  };
+
+  // execution.cc
+  Status bind(const Call& call);
+  void enter();
+  bool meet_peers();
+  bool learn(int peer);
+  bool run_worker(std::size_t index);
+  bool may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) const;
+  bool sends_released();
+  bool fail_with(Error error);
+  Span span_of(const Cells& cells, int chunk, std::size_t tile) const;
+  Extent extent_on(int rank, Buffer buffer, int chunk) const;
+  Extent scratch_extent(int rank, int chunk) const;
+  Extent tile_extent(const Cells& cells, int chunk, std::size_t tile) const;
+
+  // steps.cc: true when the step is done
+  bool run_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
+  bool run_send(PlanWorker& worker, WorkerState& state, const Step& step);
+  bool run_receive(PlanWorker& worker, WorkerState& state, const Step& step);
+  void announce(PlanWorker& worker, const WorkerState& state, const Step& step);
+  bool forward(PlanWorker& worker, WorkerState& state, const Step& step);
+  std::byte* result_of(WorkerState& state, const Step& step, int chunk);
+  void apply(const Step& step, const Arrival& arrival, WorkerState& state, std::byte* target);
+  bool run_copy(const WorkerState& state, const Step& step);
+  bool run_reduce(const WorkerState& state, const Step& step);
+  const void* reachable(const Span& span, std::size_t at, std::size_t bytes, std::size_t bounce);
+  void combine(void* const* targets, int target_count, const void* const* sources, int source_count, std::size_t bytes,
+               bool completes);
+  bool wrong_chunk(const PlanWorker& worker, const Arrival& arrival);
+
+  const Plan* plan_ = nullptr;
+  OperationTag tag_;
+  State state_ = State::done;
+  Error error_;
+  Host* host_ = nullptr;
+  const std::atomic<bool>* stop_ = nullptr;
+  bool entering_ = false;
+  std::size_t met_ = 0;
+  bool all_mapped_ = false;
+
+  std::size_t tile_ = 0;
+  std::size_t tiles_ = 1;
+  std::size_t largest_chunk_ = 0;
+  std::byte* base_[3] = {};
+  Extents extents_[2];
+  std::size_t scratch_stride_ = 0;
+  std::vector<std::byte> scratch_;
+  std::vector<std::byte> bounce_;
+  std::vector<WorkerState> workers_;
+  std::size_t finished_ = 0;
+  std::vector<Remote> remotes_;
+
+  DataType type_ = DataType::uint8;
+  Reduction reduction_;
+  ReduceKernel kernel_ = nullptr;
+  bool stream_ = false;
+};
+
+}  // namespace tutti

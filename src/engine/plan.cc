@@ -1,0 +1,172 @@
+#include "engine/plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+/// A chunk of this rank's own memory; input and output are one where the call is in place.
+using OwnChunk = std::tuple<int, int>;
+
+class Compiler {
+ public:
+  Compiler(const Program& program, int rank, bool in_place, Links& links, const std::vector<int>& ranks)
+      : program_(program), part_(program.part(rank)), rank_(rank), in_place_(in_place), links_(links), ranks_(ranks) {}
+
+  Result<std::unique_ptr<Plan>> run() {
+    auto plan = std::make_unique<Plan>();
+    plan->name = program_.name;
+    plan->shape = program_.shape;
+    plan->rank = rank_;
+    plan->one_sided = program_.one_sided;
+    plan->scratch_chunks = part_.scratch_chunks;
+    plan->scratch_like.assign(static_cast<std::size_t>(part_.scratch_chunks), Cells{kSelf, Buffer::input, 0, 0});
+    for (const Worker& worker : part_.workers) {
+      Result<PlanWorker> ready = resolve(worker);
+      if (!ready) return tl::unexpected(ready.error());
+      plan->workers.push_back(std::move(*ready));
+    }
+    for (PlanWorker& worker : plan->workers) worker_cells_to_ranks(worker, *plan);
+    add_guards(*plan);
+    while (size_scratch(*plan)) {
+    }
+    return plan;
+  }
+
+ private:
+  int communicator_rank(int rank) const {
+    return ranks_.empty() || rank < 0 ? rank : ranks_[static_cast<std::size_t>(rank)];
+  }
+
+  Result<PlanWorker> resolve(const Worker& worker) {
+    PlanWorker ready;
+    ready.channel = worker.channel;
+    ready.send_rank = communicator_rank(worker.send_peer);
+    ready.recv_rank = communicator_rank(worker.recv_peer);
+    if (ready.send_rank != kNobody) {
+      Result<SendLink*> link = links_.send_link(ready.send_rank, worker.channel);
+      if (!link) return tl::unexpected(link.error());
+      ready.send = *link;
+    }
+    if (ready.recv_rank != kNobody) {
+      Result<RecvLink*> link = links_.recv_link(ready.recv_rank, worker.channel);
+      if (!link) return tl::unexpected(link.error());
+      ready.recv = *link;
+    }
+    for (const Step& step : worker.steps) ready.steps.push_back({step, {}});
+    return ready;
+  }
+
+  /// Cells of this rank by number become kSelf; others are collected as touched.
+  void worker_cells_to_ranks(PlanWorker& worker, Plan& plan) const {
+    std::set<int> touched(plan.touched.begin(), plan.touched.end());
+    for (PlanStep& ready : worker.steps) {
+      for (auto* cells : {&ready.step.sources, &ready.step.targets})
+        for (Cells& cell : *cells) {
+          if (cell.rank == rank_) cell.rank = kSelf;
+          if (cell.rank != kSelf) touched.insert(cell.rank);
+        }
+      if (ready.step.peer != kNobody) touched.insert(ready.step.peer);
+    }
+    plan.touched.assign(touched.begin(), touched.end());
+  }
+
+  OwnChunk own_chunk(Buffer buffer, int chunk) const {
+    if (in_place_ && buffer != Buffer::scratch) return aliased(buffer, chunk);
+    return {static_cast<int>(buffer), chunk};
+  }
+
+  /// In place, input and output are the same bytes; blocks collectives have one of them inside the other.
+  OwnChunk aliased(Buffer buffer, int chunk) const {
+    const Shape& shape = program_.shape;
+    const bool gathers = shape.collective == Collective::all_gather || shape.collective == Collective::gather;
+    const bool scatters = shape.collective == Collective::reduce_scatter || shape.collective == Collective::scatter;
+    const bool inner = (gathers && buffer == Buffer::input) || (scatters && buffer == Buffer::output);
+    return {static_cast<int>(Buffer::output), inner ? rank_ * shape.chunks + chunk : chunk};
+  }
+
+  template <typename Visit>
+  void each_own(const std::vector<Cells>& cells, Visit visit) const {
+    for (const Cells& cell : cells)
+      if (cell.rank == kSelf)
+        for (int i = 0; i < cell.count; ++i) visit(own_chunk(cell.buffer, cell.first + i));
+  }
+
+  void add_guards(Plan& plan) const {
+    std::map<OwnChunk, std::vector<Dependency>> sent;
+    for_each_step(plan, [&](int worker, int index, PlanStep& ready) {
+      if (!sends(ready.step.kind)) return;
+      // What is forwarded lies in the target, where it is stored.
+      const auto& memory = ready.step.kind == StepKind::send ? ready.step.sources : ready.step.targets;
+      each_own(memory, [&](OwnChunk chunk) { sent[chunk].push_back({worker, index}); });
+    });
+    for_each_step(plan, [&](int worker, int index, PlanStep& ready) {
+      each_own(ready.step.targets, [&](OwnChunk chunk) {
+        const auto found = sent.find(chunk);
+        if (found == sent.end()) return;
+        for (const Dependency& by : found->second)
+          if (by != Dependency{worker, index} &&
+              std::find(ready.guards.begin(), ready.guards.end(), by) == ready.guards.end())
+            ready.guards.push_back(by);
+      });
+    });
+  }
+
+  /// A scratch chunk is as large as the input or output cell it meets in some step; spread that by one round.
+  bool size_scratch(Plan& plan) const {
+    bool learned = false;
+    for_each_step(plan, [&](int, int, PlanStep& ready) {
+      const Cells* known = nullptr;
+      Cells size;
+      for (const auto* cells : {&ready.step.sources, &ready.step.targets})
+        for (const Cells& cell : *cells) {
+          if (known != nullptr || cell.count != 1) continue;
+          if (cell.buffer != Buffer::scratch) {
+            size = cell;
+            known = &cell;
+          } else if (cell.rank == kSelf && plan.scratch_like[static_cast<std::size_t>(cell.first)].count > 0) {
+            size = plan.scratch_like[static_cast<std::size_t>(cell.first)];
+            known = &cell;
+          }
+        }
+      if (known == nullptr) return;
+      for (const auto* cells : {&ready.step.sources, &ready.step.targets})
+        for (const Cells& cell : *cells) {
+          if (cell.buffer != Buffer::scratch || cell.rank != kSelf || cell.count != 1) continue;
+          Cells& like = plan.scratch_like[static_cast<std::size_t>(cell.first)];
+          if (like.count == 0) {
+            like = size;
+            learned = true;
+          }
+        }
+    });
+    return learned;
+  }
+
+  template <typename Visit>
+  static void for_each_step(Plan& plan, Visit visit) {
+    for (std::size_t worker = 0; worker < plan.workers.size(); ++worker)
+      for (std::size_t index = 0; index < plan.workers[worker].steps.size(); ++index)
+        visit(static_cast<int>(worker), static_cast<int>(index), plan.workers[worker].steps[index]);
+  }
+
+  const Program& program_;
+  RankProgram part_;
+  int rank_;
+  bool in_place_;
+  Links& links_;
+  const std::vector<int>& ranks_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Plan>> compile(const Program& program, int rank, bool in_place, Links& links,
+                                      const std::vector<int>& ranks) {
+  return Compiler(program, rank, in_place, links, ranks).run();
+}
+
+}  // namespace tutti

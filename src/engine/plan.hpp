@@ -1,0 +1,52 @@
+// A program made ready to run on one rank of one communicator: peers resolved to links, the guards worked out that
+// keep sent memory unchanged until it is released. Compiled once per program; runs any number of times.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "program/program.hpp"
+#include "transport/link.hpp"
+
+namespace tutti {
+
+/// What a plan needs of the communicator: the ends of links, opened on first use and kept.
+class Links {
+ public:
+  virtual ~Links() = default;
+  virtual Result<SendLink*> send_link(int rank, int channel) = 0;
+  virtual Result<RecvLink*> recv_link(int rank, int channel) = 0;
+};
+
+struct PlanStep {
+  Step step;
+  std::vector<Dependency> guards;  // sends of this rank whose memory must be released before this step writes
+};
+
+struct PlanWorker {
+  int channel = 0;
+  int send_rank = kNobody;
+  int recv_rank = kNobody;
+  SendLink* send = nullptr;
+  RecvLink* recv = nullptr;
+  std::vector<PlanStep> steps;
+};
+
+struct Plan {
+  std::string name;
+  Shape shape;
+  int rank = 0;  // in the program
+  bool one_sided = false;
+  int scratch_chunks = 0;
+  std::vector<Cells> scratch_like;  // per scratch chunk: an input or output cell of its size; count 0: not known
+  std::vector<PlanWorker> workers;
+  std::vector<int> touched;         // one-sided: ranks that share memory with this one in this program
+  const Plan* when_mapped = nullptr;  // to run instead if every rank's buffers can be mapped
+};
+
+/// `ranks`: communicator rank of each program rank; empty: the same.
+Result<std::unique_ptr<Plan>> compile(const Program& program, int rank, bool in_place, Links& links,
+                                      const std::vector<int>& ranks = {});
+
+}  // namespace tutti

@@ -1,0 +1,23 @@
+// Programs in files, whatever the format: the native JSON (format_json.hpp) or MSCCL's XML (format_msccl.hpp).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "program/format_msccl.hpp"
+#include "program/program.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Tells the format by the first character that is no space. A program from XML gets its completing steps marked,
+/// which takes one that passes the checker up to `values` (check.hpp).
+Result<Program> parse_program(std::string_view text);
+
+/// Errors begin with the path.
+Result<Program> load_program(const std::string& path);
+
+/// Writes the format that the path's extension names: .json or .xml. Replaces the file in one step.
+Status save_program(const Program& program, const std::string& path, const MscclOptions& options = {});
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+#include "selection/selection.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+TEST(Rules, ReadWhatTheyWrite) {
+  const auto rules = parse_rules("all_reduce:0-32K:oneshot;all_gather:*:ring@256K;broadcast:1M-:direct_pull").value();
+  ASSERT_EQ(rules.size(), 3u);
+  EXPECT_EQ(rules[0].last, 32u << 10);
+  EXPECT_EQ(rules[1].choice.tile, 256u << 10);
+  EXPECT_EQ(rules[2].first, 1u << 20);
+  EXPECT_EQ(parse_rules(to_string(rules)).value(), rules);
+}
+
+TEST(Rules, NameThePartThatCannotBeRead) {
+  const char* const broken[][2] = {{"all_redcue:*:ring", "all_redcue"}, {"all_reduce:9-3:ring", "9-3"},
+                                   {"all_reduce:*", "form"},            {"all_reduce:1X-2X:ring", "1X-2X"},
+                                   {"all_reduce:*:", "program"},        {"all_reduce:*:ring@x", "'x'"}};
+  for (const auto& [text, part] : broken) {
+    const auto rules = parse_rules(text);
+    ASSERT_FALSE(rules) << text;
+    EXPECT_NE(rules.error().message.find(part), std::string::npos) << rules.error().message;
+  }
+}
+
+TEST(Select, PrefersTheUsersRule) {
+  Situation situation;
+  situation.ranks = 4;
+  situation.bytes = 1 << 20;
+  situation.pull = true;
+  EXPECT_EQ(select(situation, {}).algorithm, "direct_pull");
+  EXPECT_EQ(select(situation, parse_rules("all_reduce:1M-1M:ring").value()).algorithm, "ring");
+}
+
+TEST(Select, ReducesInRankOrderWhereAsked) {
+  Situation situation;
+  situation.ranks = 16;
+  situation.hosts = 2;
+  situation.bytes = 64 << 20;
+  situation.rank_order = true;
+  EXPECT_EQ(select(situation, {}).algorithm, "oneshot");
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,92 @@
+// What lanes carry between two processes: frames, each a header of 64 bytes (little-endian) and, for data, a payload.
+// Parsing is a pure function of 64 bytes: whatever they are, it returns a header that keeps every limit stated here, or
+// an error. Whether a frame fits what the receiver expects is decided by link_state.hpp, before memory is touched.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "transport/link.hpp"
+#include "base/process_id.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Names a link between two processes, the same at both ends.
+struct LinkId {
+  std::uint64_t communicator = 0;
+  std::uint32_t source = 0;  // ranks
+  std::uint32_t target = 0;
+  std::uint32_t channel = 0;
+
+  std::string to_string() const;
+  bool operator==(const LinkId&) const = default;
+};
+
+enum class FrameType : std::uint8_t {
+  hello = 1,    // first on a lane, from the process that dialed
+  welcome = 2,  // its answer: the lane is taken into use
+  open = 3,     // the sender has this link open; the receiver grants it credit when it has, too
+  data = 4,     // a chunk
+  ack = 5,      // what has come, and how far the sender may go
+  close = 6,    // the sender has closed this link
+  fence = 7,    // the sender lost the lane named here: take nothing more from it
+  fenced = 8,   // done, and what had come on it is acknowledged
+  bye = 9,      // nothing follows: the end of this connection is no failure
+};
+
+inline constexpr std::size_t kFrameHeaderBytes = 64;
+inline constexpr std::size_t kPayloadLimit = 1u << 20;
+
+using FrameBytes = std::array<std::byte, kFrameHeaderBytes>;
+
+struct FrameHeader {
+  FrameType type = FrameType::data;
+  std::uint32_t epoch = 0;     // incarnation of the lane that carries the frame
+  LinkId link;                 // open, data, ack, close
+  std::uint32_t bytes = 0;     // data: of the payload
+  bool wants_ack = false;      // data: the sender holds the memory of this chunk until it is acknowledged
+  OperationTag tag;            // data
+  std::uint64_t sequence = 0;  // data: the chunk's number; ack: every chunk below it has come
+  std::uint64_t arrived = 0;   // ack: bit i says that chunk sequence + 1 + i has come
+  std::uint64_t credit = 0;    // ack: see link_state.hpp
+  std::uint32_t lane = 0;      // fence, fenced: the lane that is lost
+  std::uint32_t lane_epoch = 0;
+
+  bool operator==(const FrameHeader&) const = default;
+};
+
+/// hello and welcome: who speaks, to whom, on which lane.
+struct LaneGreeting {
+  FrameType type = FrameType::hello;
+  std::uint32_t epoch = 0;
+  std::uint32_t lane = 0;
+  ProcessId from;
+  ProcessId to;
+
+  bool operator==(const LaneGreeting&) const = default;
+};
+
+inline constexpr std::uint32_t kLaneLimit = 64;
+
+FrameBytes encode(const FrameHeader& header);
+FrameBytes encode(const LaneGreeting& greeting);
+/// Any frame but hello and welcome.
+Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> bytes);
+Result<LaneGreeting> parse_greeting(std::span<const std::byte, kFrameHeaderBytes> bytes);
+
+}  // namespace tutti
+
+template <>
+struct std::hash<tutti::LinkId> {
+  std::size_t operator()(const tutti::LinkId& id) const noexcept {
+    const std::uint64_t ranks = (std::uint64_t{id.source} << 32) | id.target;
+    std::uint64_t mixed = id.communicator * 0x9e3779b97f4a7c15u ^ ranks * 0xc2b2ae3d27d4eb4fu ^ id.channel;
+    mixed ^= mixed >> 29;
+    return static_cast<std::size_t>(mixed * 0x165667b19e3779f9u);
+  }
+};

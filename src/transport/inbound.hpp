@@ -1,0 +1,48 @@
+// The links from a peer to this process, on the lanes of the Peer it is part of. Says where each payload lands, and
+// tells the sender what has come and how far it may go. Guarded by the Peer's mutex; open() takes it.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "transport/lane.hpp"
+#include "transport/link.hpp"
+#include "transport/link_state.hpp"
+
+namespace tutti {
+
+class Peer;
+
+class Inbound {
+ public:
+  explicit Inbound(Peer& peer) : peer_(peer) {}
+
+  std::unique_ptr<RecvLink> open(const LinkId& id);
+
+  /// The lane is closed; what it was delivering has not come.
+  void lane_lost(const Lane& lane);
+  /// Where the payload of a frame goes; null: nowhere.
+  Result<std::byte*> begin(Lane& lane, const FrameHeader& header);
+  void on_data(const Lane& lane, const FrameHeader& header);
+  Status on_open(Lane& lane, const LinkId& id);
+  void on_close(const LinkId& id);
+  Status on_fence(Lane& lane, const FrameHeader& header);
+  void pause(bool settled);
+
+ private:
+  class Link;
+
+  void close(Link& link);
+  void tell(Link& link, bool settled);
+  void tell_now(Link& link, Lane& lane);
+
+  Peer& peer_;
+  Lane* latest_ = nullptr;  // the lane read last: acknowledgements go back on it
+  std::unordered_map<LinkId, Link*> links_;
+  std::unordered_set<LinkId> awaited_;  // the sender has opened them, we have not
+  std::vector<Link*> touched_;          // received something since they were last acknowledged
+};
+
+}  // namespace tutti

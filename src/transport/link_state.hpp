@@ -1,0 +1,168 @@
+// The two ends of a link as pure state machines: no sockets, no clock, no threads. Whoever moves the frames (TCP, a
+// simulated network) tells them what happened, and asks them what may be sent and where payloads go.
+//
+// Order and acknowledgement. Chunks are numbered per link. The sender keeps which were posted, transmitted (wholly
+// handed to a lane) and acked; the receiver which are expected, received and released. An acknowledgement says that
+// every chunk below `received` has come, and which of the next 64 after that one (lanes overtake each other). A chunk
+// that comes twice is dropped.
+//
+// Credit. No frame leaves without a landing place. A chunk of n bytes costs n + kFrameHeaderBytes; the sender may post
+// a chunk iff the cost of all chunks up to and with it stays within `credit`, a running total granted by the receiver.
+// The receiver grants so much that what has no landing of its own (expected "anywhere", or not expected yet) fits in
+// its staging window; what was expected with a landing costs no staging and is granted at once.
+//
+// A lost lane. The receiver abandons what the lane was delivering; only after that, the sender sends what the lane had
+// not brought over by another one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "transport/frame.hpp"
+#include "transport/link.hpp"
+#include "transport/sequence_window.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct LinkLimits {
+  std::size_t chunk_limit = 256 << 10;  // at most kPayloadLimit
+  std::size_t window = 1 << 20;         // staging at the receiver; at least two chunks of the limit
+  std::size_t copy_limit = 8 << 10;     // chunks up to this are copied by the sender, and released at once
+};
+
+inline std::size_t chunk_cost(std::size_t bytes) { return bytes + kFrameHeaderBytes; }
+
+struct Acknowledgement {
+  std::uint64_t received = 0;
+  std::uint64_t arrived = 0;  // bit i: chunk received + 1 + i
+  std::uint64_t credit = 0;
+
+  bool operator==(const Acknowledgement&) const = default;
+};
+
+class LinkSender {
+ public:
+  explicit LinkSender(const LinkLimits& limits) : limits_(limits) {}
+
+  struct Chunk {
+    const std::byte* data = nullptr;
+    std::unique_ptr<std::byte[]> copy;  // where set, `data` points into it
+    std::uint32_t bytes = 0;
+    OperationTag tag;
+    std::uint32_t lane = 0;
+    bool transmitted = false;
+    bool acked = false;
+  };
+
+  bool may_post(std::size_t bytes) const { return spent_ + chunk_cost(bytes) <= credit_; }
+  /// Takes the next chunk, bound for `lane`, and returns its number. Needs may_post().
+  std::uint64_t post(const std::byte* data, std::size_t bytes, OperationTag tag, std::uint32_t lane);
+  /// A chunk that is posted and not part of the acked prefix.
+  const Chunk& chunk(std::uint64_t sequence) const { return chunks_[sequence]; }
+  void transmitted(std::uint64_t sequence);
+
+  /// Old and repeated acknowledgements are fine. One for a chunk that was never sent is an error. Adds what it newly
+  /// acknowledges to `completed`.
+  struct Completed {
+    std::uint32_t lane = 0;
+    std::size_t cost = 0;
+  };
+  Status acknowledge(const Acknowledgement& ack, std::vector<Completed>& completed);
+
+  /// Chunks whose fate on `lane` is open, in order; each is to be sent again by resent() and a lane that lives.
+  std::vector<std::uint64_t> unacked_on(std::uint32_t lane) const;
+  void resent(std::uint64_t sequence, std::uint32_t lane);
+
+  std::uint64_t posted() const { return chunks_.end(); }
+  std::uint64_t acked() const { return chunks_.first(); }
+  /// Chunks below need the caller's memory no more: they are acked, or were copied.
+  std::uint64_t released() const { return released_; }
+  bool has_credit() const { return credit_ != 0; }
+
+ private:
+  bool acknowledge_one(std::uint64_t sequence, std::vector<Completed>& completed);
+  void advance();
+
+  LinkLimits limits_;
+  SequenceWindow<Chunk> chunks_;  // from the first that is not acked
+  std::uint64_t released_ = 0;
+  std::uint64_t spent_ = 0;   // cost of all chunks posted
+  std::uint64_t credit_ = 0;  // what spent_ may reach
+  std::size_t copied_ = 0;    // bytes held in copies
+};
+
+class LinkReceiver {
+ public:
+  explicit LinkReceiver(const LinkLimits& limits) : limits_(limits), granted_credit_(limits.window) {}
+
+  void expect(std::byte* landing, std::size_t bytes, OperationTag tag);
+  std::optional<Arrival> poll() const;
+  void release();
+
+  /// A data frame begins to arrive on `lane`: where its payload goes, or null where it must be thrown away (it came
+  /// before, is not what is expected, or is empty). An error: the sender broke the rules.
+  Result<std::byte*> begin(std::uint32_t lane, const FrameHeader& header);
+  /// The payload that began on this lane is here whole.
+  void complete(std::uint32_t lane, std::uint64_t sequence);
+  /// The lane is lost: what it had begun to deliver has not come.
+  void abandon(std::uint32_t lane);
+
+  /// Whether the sender should hear from us now. `settled`: nothing more of this link is on its way in at the moment.
+  bool owes_acknowledgement(bool settled) const;
+  /// What to tell; owes_acknowledgement() is false afterwards.
+  Acknowledgement acknowledge();
+
+  std::uint64_t expected() const { return expected_; }
+  std::uint64_t received() const { return received_; }
+  std::uint64_t released() const { return slots_.first(); }
+  std::size_t staged() const { return staged_; }
+
+ private:
+  enum class State : std::uint8_t { absent, arriving, received };
+  struct Slot {
+    State state = State::absent;
+    bool is_expected = false;
+    bool mismatched = false;  // what came is not what was expected; nothing of it was kept
+    bool wants_ack = false;
+    std::uint32_t lane = 0;
+    std::byte* landing = nullptr;
+    std::uint32_t bytes = 0;  // expected
+    OperationTag tag;
+    std::uint32_t came_bytes = 0;
+    OperationTag came_tag;
+    std::unique_ptr<std::byte[]> staging;
+    std::uint32_t held = 0;    // cost in staging now
+    std::uint32_t need = 0;    // cost in staging that the grant counts for it
+  };
+
+  Result<std::byte*> stage(Slot& slot);
+  void free_staging(Slot& slot);
+  void land(Slot& slot);
+  void update_grant();
+  std::unique_ptr<std::byte[]> take_buffer(std::size_t bytes);
+
+  LinkLimits limits_;
+  SequenceWindow<Slot> slots_;  // from the first that is not released
+  std::uint64_t expected_ = 0;  // chunks announced by expect()
+  std::uint64_t received_ = 0;  // prefix that is here
+  std::uint64_t received_cost_ = 0;
+  std::uint64_t expected_cost_ = 0;
+  std::size_t staged_ = 0;
+
+  // The grant: slots below granted_ have a landing, or staging set aside (needed_ in all).
+  std::uint64_t granted_ = 0;
+  std::uint64_t granted_cost_ = 0;
+  std::size_t needed_ = 0;
+  std::uint64_t granted_credit_;
+
+  bool ack_wanted_ = false;
+  std::uint64_t told_cost_ = 0;    // received_cost_ in the last acknowledgement
+  std::uint64_t told_credit_ = 0;  // granted_credit_ in it
+  std::vector<std::unique_ptr<std::byte[]>> spare_;  // staging of chunk_limit bytes each
+};
+
+}  // namespace tutti

@@ -1,0 +1,274 @@
+#include "transport/link_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace tutti {
+namespace {
+
+constexpr OperationTag kTag{1, 2};
+
+LinkLimits limits_of(std::size_t chunk, std::size_t window, std::size_t copy = 0) {
+  LinkLimits limits;
+  limits.chunk_limit = chunk;
+  limits.window = window;
+  limits.copy_limit = copy;
+  return limits;
+}
+
+FrameHeader data(std::uint64_t sequence, std::size_t bytes, OperationTag tag = kTag) {
+  FrameHeader header;
+  header.type = FrameType::data;
+  header.sequence = sequence;
+  header.bytes = static_cast<std::uint32_t>(bytes);
+  header.tag = tag;
+  header.wants_ack = true;
+  return header;
+}
+
+// A whole chunk, filled with its number.
+bool deliver(LinkReceiver& receiver, std::uint64_t sequence, std::size_t bytes, std::uint32_t lane = 0) {
+  const auto landing = receiver.begin(lane, data(sequence, bytes));
+  if (!landing) return false;
+  if (*landing != nullptr) std::memset(*landing, static_cast<int>(sequence), bytes);
+  receiver.complete(lane, sequence);
+  return true;
+}
+
+struct Sender {
+  LinkSender state;
+  std::vector<LinkSender::Completed> completed;
+  std::vector<std::byte> memory = std::vector<std::byte>(1000);
+
+  explicit Sender(const LinkLimits& limits, std::uint64_t credit = 1 << 20) : state(limits) {
+    EXPECT_TRUE(state.acknowledge({0, 0, credit}, completed).has_value());
+  }
+  std::uint64_t send(std::size_t bytes, std::uint32_t lane = 0) {
+    const auto sequence = state.post(memory.data(), bytes, kTag, lane);
+    state.transmitted(sequence);
+    return sequence;
+  }
+};
+
+TEST(LinkSender, PostsOnlyWithinItsCredit) {
+  LinkSender sender(limits_of(1000, 4000));
+  EXPECT_FALSE(sender.may_post(0)) << "the receiver has granted nothing yet";
+  std::vector<LinkSender::Completed> completed;
+  ASSERT_TRUE(sender.acknowledge({0, 0, 2 * chunk_cost(100)}, completed).has_value());
+  const std::byte memory[101] = {};
+  ASSERT_TRUE(sender.may_post(100));
+  sender.post(memory, 100, kTag, 0);
+  EXPECT_FALSE(sender.may_post(101));
+  EXPECT_TRUE(sender.may_post(100));
+  sender.post(memory, 100, kTag, 0);
+  EXPECT_FALSE(sender.may_post(0));
+}
+
+TEST(LinkSender, ReleasesMemoryWhenThePrefixIsAcked) {
+  Sender sender(limits_of(1000, 4000));
+  for (int i = 0; i < 4; ++i) sender.send(1000, static_cast<std::uint32_t>(i % 2));
+  ASSERT_TRUE(sender.state.acknowledge({0, 0b101, 0}, sender.completed).has_value());  // chunks 1 and 3
+  EXPECT_EQ(sender.state.released(), 0u);
+  EXPECT_EQ(sender.completed.size(), 2u);
+  ASSERT_TRUE(sender.state.acknowledge({2, 0b1, 0}, sender.completed).has_value());
+  EXPECT_EQ(sender.state.released(), 2u);
+  ASSERT_TRUE(sender.state.acknowledge({4, 0, 0}, sender.completed).has_value());
+  EXPECT_EQ(sender.state.acked(), 4u);
+  EXPECT_EQ(sender.completed.size(), 4u);
+}
+
+TEST(LinkSender, CopiesSmallChunksAndReleasesThemAtOnce) {
+  Sender sender(limits_of(1000, 4000, 100));
+  sender.memory[0] = std::byte{7};
+  const auto sequence = sender.send(100);
+  EXPECT_EQ(sender.state.released(), 1u);
+  sender.memory[0] = std::byte{8};
+  EXPECT_EQ(sender.state.chunk(sequence).data[0], std::byte{7});
+  sender.send(101);
+  sender.send(1);
+  EXPECT_EQ(sender.state.released(), 1u) << "the second one needs its memory";
+  ASSERT_TRUE(sender.state.acknowledge({2, 0, 0}, sender.completed).has_value());
+  EXPECT_EQ(sender.state.released(), 3u);
+}
+
+TEST(LinkSender, IgnoresOldAcknowledgements) {
+  Sender sender(limits_of(1000, 4000));
+  for (int i = 0; i < 3; ++i) sender.send(10);
+  ASSERT_TRUE(sender.state.acknowledge({3, 0, 500}, sender.completed).has_value());
+  ASSERT_TRUE(sender.state.acknowledge({1, 0b1, 100}, sender.completed).has_value());
+  EXPECT_EQ(sender.completed.size(), 3u);
+}
+
+TEST(LinkSender, RefusesAcknowledgementOfWhatWasNotTransmitted) {
+  LinkSender sender(limits_of(1000, 4000));
+  std::vector<LinkSender::Completed> completed;
+  ASSERT_TRUE(sender.acknowledge({0, 0, 10000}, completed).has_value());
+  const std::byte memory[8] = {};
+  sender.post(memory, 8, kTag, 0);
+  EXPECT_FALSE(sender.acknowledge({1, 0, 10000}, completed).has_value());
+  EXPECT_FALSE(sender.acknowledge({2, 0, 10000}, completed).has_value());
+}
+
+TEST(LinkSender, NamesWhatALostLaneLeftOpen) {
+  Sender sender(limits_of(1000, 4000));
+  for (std::uint32_t i = 0; i < 6; ++i) sender.send(10, i % 2);
+  ASSERT_TRUE(sender.state.acknowledge({1, 0b10, 0}, sender.completed).has_value());  // chunks 0 and 3
+  EXPECT_EQ(sender.state.unacked_on(1), (std::vector<std::uint64_t>{1, 5}));
+  sender.state.resent(1, 0);
+  EXPECT_EQ(sender.state.unacked_on(1), (std::vector<std::uint64_t>{5}));
+  EXPECT_EQ(sender.state.unacked_on(0), (std::vector<std::uint64_t>{1, 2, 4}));
+}
+
+TEST(LinkReceiver, HandsChunksOutInOrderHoweverTheyCome) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  std::byte landing[3][10];
+  for (auto& each : landing) receiver.expect(each, 10, kTag);
+  ASSERT_TRUE(deliver(receiver, 2, 10, 1));
+  EXPECT_FALSE(receiver.poll().has_value());
+  ASSERT_TRUE(deliver(receiver, 0, 10));
+  ASSERT_TRUE(receiver.poll().has_value());
+  EXPECT_EQ(receiver.poll()->data, landing[0]);
+  receiver.release();
+  EXPECT_FALSE(receiver.poll().has_value());
+  ASSERT_TRUE(deliver(receiver, 1, 10));
+  EXPECT_EQ(receiver.received(), 3u);
+  receiver.release();
+  EXPECT_EQ(receiver.poll()->data, landing[2]);
+  EXPECT_EQ(landing[2][9], std::byte{2});
+}
+
+TEST(LinkReceiver, AcknowledgesThePrefixAndABitmap) {
+  LinkReceiver receiver(limits_of(100, 100000));
+  for (const std::uint64_t sequence : {0u, 1u, 3u, 5u, 66u, 67u}) ASSERT_TRUE(deliver(receiver, sequence, 10));
+  const Acknowledgement ack = receiver.acknowledge();
+  EXPECT_EQ(ack.received, 2u);
+  EXPECT_EQ(ack.arrived, 0b101u | (1ull << 63)) << "chunks 3, 5 and 66; 67 is out of its reach";
+}
+
+TEST(LinkReceiver, DropsDuplicates) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  std::byte landing[10];
+  receiver.expect(landing, 10, kTag);
+  receiver.expect(nullptr, 10, kTag);
+  ASSERT_TRUE(deliver(receiver, 0, 10));
+  EXPECT_EQ(receiver.begin(1, data(0, 10)).value(), nullptr) << "received";
+  receiver.release();
+  EXPECT_EQ(receiver.begin(1, data(0, 10)).value(), nullptr) << "released";
+  ASSERT_NE(receiver.begin(0, data(1, 10)).value(), nullptr);
+  EXPECT_EQ(receiver.begin(1, data(1, 10)).value(), nullptr) << "arriving";
+  receiver.complete(1, 1);
+  EXPECT_FALSE(receiver.poll().has_value()) << "the copy that was dropped completes nothing";
+  receiver.complete(0, 1);
+  EXPECT_TRUE(receiver.poll().has_value());
+}
+
+TEST(LinkReceiver, TakesAChunkAgainAfterItsLaneWasLost) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  std::byte landing[10];
+  receiver.expect(landing, 10, kTag);
+  ASSERT_NE(receiver.begin(0, data(0, 10)).value(), nullptr);
+  ASSERT_NE(receiver.begin(0, data(1, 10)).value(), nullptr);
+  receiver.abandon(1);
+  EXPECT_EQ(receiver.begin(1, data(0, 10)).value(), nullptr) << "another lane was lost";
+  receiver.abandon(0);
+  EXPECT_EQ(receiver.staged(), 0u);
+  EXPECT_TRUE(deliver(receiver, 0, 10, 1));
+  EXPECT_TRUE(receiver.poll().has_value());
+}
+
+TEST(LinkReceiver, GrantsItsWindowAndWhatHasALanding) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  EXPECT_EQ(receiver.acknowledge().credit, 1000u);
+  std::byte landing[100];
+  receiver.expect(landing, 100, kTag);
+  EXPECT_EQ(receiver.acknowledge().credit, 1000 + chunk_cost(100));
+  receiver.expect(nullptr, 100, kTag);
+  EXPECT_EQ(receiver.acknowledge().credit, 1000 + chunk_cost(100)) << "it will lie in staging";
+  ASSERT_TRUE(deliver(receiver, 0, 100));
+  ASSERT_TRUE(deliver(receiver, 1, 100));
+  receiver.release();
+  EXPECT_EQ(receiver.acknowledge().credit, 1000 + chunk_cost(100));
+  receiver.release();
+  EXPECT_EQ(receiver.acknowledge().credit, 1000 + 2 * chunk_cost(100));
+}
+
+TEST(LinkReceiver, GrantsNoMoreThanStagingHoldsHoweverMuchIsExpectedAnywhere) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  for (int i = 0; i < 100; ++i) receiver.expect(nullptr, 100, kTag);
+  EXPECT_LE(receiver.acknowledge().credit, 1000u);
+  for (std::uint64_t sequence = 0; sequence < 6; ++sequence) ASSERT_TRUE(deliver(receiver, sequence, 100));
+  EXPECT_LE(receiver.staged(), 1000u);
+  EXPECT_FALSE(deliver(receiver, 6, 100)) << "the sender had no credit for it";
+}
+
+TEST(LinkReceiver, ChunksThatCameEarlyMoveToTheirLandingAndFreeStaging) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  ASSERT_TRUE(deliver(receiver, 0, 100));
+  const auto* arriving = receiver.begin(0, data(1, 100)).value();
+  ASSERT_NE(arriving, nullptr);
+  EXPECT_EQ(receiver.staged(), 2 * chunk_cost(100));
+  std::byte landing[2][100];
+  receiver.expect(landing[0], 100, kTag);
+  EXPECT_EQ(receiver.staged(), chunk_cost(100));
+  receiver.expect(landing[1], 100, kTag);
+  EXPECT_EQ(receiver.staged(), chunk_cost(100)) << "it is arriving there";
+  receiver.complete(0, 1);
+  EXPECT_EQ(receiver.staged(), 0u);
+  EXPECT_EQ(receiver.poll()->data, landing[0]);
+  EXPECT_EQ(receiver.acknowledge().credit, 1000 + 2 * chunk_cost(100));
+}
+
+TEST(LinkReceiver, RefusesWhatBreaksTheRules) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  EXPECT_FALSE(receiver.begin(0, data(0, 101)).has_value()) << "above the chunk limit";
+  EXPECT_FALSE(receiver.begin(0, data(1000, 10)).has_value()) << "far ahead";
+  EXPECT_FALSE(receiver.begin(0, data(~std::uint64_t{0}, 10)).has_value());
+}
+
+TEST(LinkReceiver, ReportsWhatWasNotExpectedAndStays) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  std::byte landing[100] = {};
+  receiver.expect(landing, 100, kTag);
+  EXPECT_EQ(receiver.begin(0, data(0, 100, {5, 6})).value(), nullptr);
+  receiver.complete(0, 0);
+  const auto arrival = receiver.poll();
+  ASSERT_TRUE(arrival.has_value());
+  EXPECT_EQ(arrival->data, nullptr);
+  EXPECT_EQ(arrival->tag, (OperationTag{5, 6}));
+  receiver.release();
+  EXPECT_EQ(receiver.released(), 0u);
+}
+
+TEST(LinkReceiver, SpeaksOnlyWhenTheSenderNeedsToHear) {
+  LinkReceiver receiver(limits_of(1000, 100000));
+  EXPECT_TRUE(receiver.owes_acknowledgement(true)) << "the first grant";
+  receiver.acknowledge();
+  FrameHeader small = data(0, 10);
+  small.wants_ack = false;
+  ASSERT_TRUE(receiver.begin(0, small).has_value());
+  receiver.complete(0, 0);
+  EXPECT_FALSE(receiver.owes_acknowledgement(true)) << "nobody waits for it";
+  ASSERT_TRUE(receiver.begin(0, data(1, 1000)).has_value());
+  EXPECT_FALSE(receiver.owes_acknowledgement(true)) << "not here yet";
+  receiver.complete(0, 1);
+  EXPECT_TRUE(receiver.owes_acknowledgement(true));
+  EXPECT_FALSE(receiver.owes_acknowledgement(false)) << "more is coming: one answer for both";
+  receiver.acknowledge();
+  EXPECT_FALSE(receiver.owes_acknowledgement(true));
+}
+
+TEST(SequenceWindow, KeepsItemsWhileItGrowsAndWraps) {
+  SequenceWindow<std::uint64_t> window;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    window.extend() = i;
+    if (i % 3 != 0) continue;
+    EXPECT_EQ(window[window.first()], window.first());
+    window.advance();
+  }
+  for (std::uint64_t i = window.first(); i < window.end(); ++i) EXPECT_EQ(window[i], i);
+  EXPECT_FALSE(window.holds(window.end()));
+}
+
+}  // namespace
+}  // namespace tutti

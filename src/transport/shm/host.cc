@@ -1,0 +1,79 @@
+#include "transport/shm/host.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "transport/shm/shm_link.hpp"
+
+namespace tutti {
+
+Host::Peer::Peer(Segment s, const SegmentName& name)
+    : segment(std::move(s)), memory(name.pid, name.process == process_identity()) {}
+
+Host::Host(Segment own, std::vector<SegmentName> names, int rank)
+    : own_(std::move(own)), names_(std::move(names)), rank_(rank), peers_(names_.size()) {}
+
+Status Host::attach(int peer) {
+  auto& slot = peers_[static_cast<std::size_t>(peer)];
+  if (slot != nullptr) return {};
+  const SegmentName& name = names_[static_cast<std::size_t>(peer)];
+  Result<Segment> segment = Segment::attach(name);
+  if (!segment) return tl::unexpected(segment.error());
+  slot = std::make_unique<Peer>(std::move(*segment), name);
+  return {};
+}
+
+bool Host::can_attach_memory() {
+  for (int peer = 0; peer < size(); ++peer) {
+    const SegmentName& name = names_[static_cast<std::size_t>(peer)];
+    if (name.pid == 0 || name.process == process_identity()) continue;
+    if (!cross_memory_attach_works()) return false;
+    std::uint64_t nonce = 0;
+    const PeerMemory memory(name.pid, false);
+    const std::uint64_t address = name.address + offsetof(SegmentHead, nonce);
+    if (!memory.pull(&nonce, address, sizeof nonce) || nonce != name.nonce) return false;
+  }
+  return true;
+}
+
+void Host::signal(int peer, int channel) {
+  Peer& to = *peers_[static_cast<std::size_t>(peer)];
+  to.segment.signals_from(rank_).count[channel].store(++to.signalled[channel], std::memory_order_release);
+  to.segment.ring();
+}
+
+bool Host::take_signal(int peer, int channel) {
+  Peer& from = *peers_[static_cast<std::size_t>(peer)];
+  const std::uint64_t count = own_.signals_from(peer).count[channel].load(std::memory_order_acquire);
+  if (count <= from.taken[channel]) return false;
+  ++from.taken[channel];
+  return true;
+}
+
+std::unique_ptr<SendLink> Host::open_send(int peer, int channel, std::size_t direct_from) {
+  return std::make_unique<ShmSendLink>(peers_[static_cast<std::size_t>(peer)]->segment, rank_, channel,
+                                       direct_from);
+}
+
+std::unique_ptr<RecvLink> Host::open_recv(int peer, int channel) {
+  Peer& from = *peers_[static_cast<std::size_t>(peer)];
+  return std::make_unique<ShmRecvLink>(own_, from.segment, peer, channel, from.memory);
+}
+
+void Host::sleep(int microseconds) const {
+  SegmentHead& own = own_.head();
+  const std::uint32_t seen = own.rings.load(std::memory_order_acquire);
+  own.asleep.store(1, std::memory_order_seq_cst);
+  const timespec limit{microseconds / 1000000, (microseconds % 1000000) * 1000L};
+  const int saved_errno = errno;
+  ::syscall(SYS_futex, &own.rings, FUTEX_WAIT, seen, &limit, nullptr, 0);
+  errno = saved_errno;
+  own.asleep.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace tutti

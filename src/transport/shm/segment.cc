@@ -1,0 +1,146 @@
+#include "transport/shm/segment.hpp"
+
+#include <fmt/core.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <unordered_map>
+
+#include "memory/peer_memory.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kHeadBytes = 4096;
+static_assert(sizeof(SegmentHead) <= kHeadBytes);
+
+std::size_t signals_bytes(int ranks) {
+  return (static_cast<std::size_t>(ranks) * sizeof(SignalLine) + 4095) / 4096 * 4096;
+}
+
+std::size_t segment_bytes(int ranks) {
+  return kHeadBytes + signals_bytes(ranks) + static_cast<std::size_t>(ranks) * kShmChannels * sizeof(Pipe);
+}
+
+std::uint64_t random_number() {
+  std::uint64_t value = 0;
+  while (::getrandom(&value, sizeof value, 0) != sizeof value) {
+  }
+  return value;
+}
+
+/// Segments of this process, so that its other ranks share the mapping and keep it alive as long as they use it.
+class OwnSegments {
+ public:
+  void add(std::uint64_t nonce, const std::shared_ptr<Mapping>& mapping) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(mappings_, [](const auto& entry) { return entry.second.expired(); });
+    mappings_[nonce] = mapping;
+  }
+
+  std::shared_ptr<Mapping> find(std::uint64_t nonce) {
+    const std::lock_guard lock(mutex_);
+    const auto found = mappings_.find(nonce);
+    return found == mappings_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<Mapping>> mappings_;
+};
+
+OwnSegments& own_segments() {
+  static OwnSegments* const instance = new OwnSegments;
+  return *instance;
+}
+
+}  // namespace
+
+std::uint64_t process_identity() {
+  // A forked child is another process: keyed by pid, so that it draws its own number.
+  static std::atomic<std::uint64_t> identity{0};
+  static std::atomic<pid_t> owner{0};
+  if (owner.load(std::memory_order_acquire) != ::getpid()) {
+    static std::atomic_flag drawing = ATOMIC_FLAG_INIT;
+    while (drawing.test_and_set(std::memory_order_acquire)) {
+    }
+    if (owner.load(std::memory_order_relaxed) != ::getpid()) {
+      identity.store(random_number() | 1, std::memory_order_relaxed);
+      owner.store(::getpid(), std::memory_order_release);
+    }
+    drawing.clear(std::memory_order_release);
+  }
+  return identity.load(std::memory_order_relaxed);
+}
+
+Result<Segment> Segment::create(int ranks) {
+  Segment segment;
+  segment.descriptor_ = Fd(::memfd_create("tutti-segment", MFD_CLOEXEC));
+  if (!segment.descriptor_) return system_error("memfd_create for a communicator");
+  const std::size_t bytes = segment_bytes(ranks);
+  if (::ftruncate(segment.descriptor_.get(), static_cast<off_t>(bytes)) != 0)
+    return system_error(fmt::format("sizing a segment of {} bytes", bytes));
+  Result<Mapping> mapping = Mapping::of(segment.descriptor_.get(), bytes);
+  if (!mapping) return tl::unexpected(mapping.error());
+  struct stat info {};
+  if (::fstat(segment.descriptor_.get(), &info) != 0) return system_error("fstat of a segment");
+  segment.mapping_ = std::make_shared<Mapping>(std::move(*mapping));
+  segment.base_ = segment.mapping_->data();
+  segment.name_ = {::getpid(),
+                   segment.descriptor_.get(),
+                   info.st_ino,
+                   random_number(),
+                   process_identity(),
+                   reinterpret_cast<std::uint64_t>(segment.base_),
+                   bytes,
+                   ranks};
+  segment.head().nonce.store(segment.name_.nonce, std::memory_order_release);
+  own_segments().add(segment.name_.nonce, segment.mapping_);
+  return segment;
+}
+
+Result<Segment> Segment::attach(const SegmentName& name) {
+  Segment segment;
+  segment.name_ = name;
+  if (name.process == process_identity()) {
+    segment.mapping_ = own_segments().find(name.nonce);
+    if (segment.mapping_ == nullptr) return fail(ErrorCode::rank_died, "the peer's communicator was destroyed");
+    segment.base_ = segment.mapping_->data();
+    return segment;
+  }
+  if (name.bytes != segment_bytes(name.ranks))
+    return fail(ErrorCode::mismatch, fmt::format("process {} has a segment of {} bytes, expected {}", name.pid,
+                                                 name.bytes, segment_bytes(name.ranks)));
+  Result<Fd> descriptor = open_descriptor_of(name.pid, name.descriptor, name.inode);
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  Result<Mapping> mapping = Mapping::of(descriptor->get(), name.bytes);
+  if (!mapping) return tl::unexpected(mapping.error());
+  segment.mapping_ = std::make_shared<Mapping>(std::move(*mapping));
+  segment.base_ = segment.mapping_->data();
+  if (segment.head().nonce.load(std::memory_order_acquire) != name.nonce)
+    return fail(ErrorCode::refused, fmt::format("the shared memory of process {} is another job's", name.pid));
+  return segment;
+}
+
+SignalLine& Segment::signals_from(int local_rank) const {
+  return reinterpret_cast<SignalLine*>(base_ + kHeadBytes)[local_rank];
+}
+
+Pipe& Segment::pipe_from(int local_rank, int channel) const {
+  auto* const pipes = reinterpret_cast<Pipe*>(base_ + kHeadBytes + signals_bytes(name_.ranks));
+  return pipes[local_rank * kShmChannels + channel];
+}
+
+void Segment::ring() const {
+  SegmentHead& owner = head();
+  if (owner.asleep.load(std::memory_order_relaxed) == 0) return;
+  owner.rings.fetch_add(1, std::memory_order_release);
+  ::syscall(SYS_futex, &owner.rings, FUTEX_WAKE, 64, nullptr, nullptr, 0);
+}
+
+}  // namespace tutti

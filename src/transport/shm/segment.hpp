@@ -1,0 +1,134 @@
+// The shared memory of one rank of one communicator: where its peers on the host leave chunks and signals for it.
+//
+// A memfd whose pages exist only once touched, so pipes of peers that never send cost nothing; it vanishes with its
+// last user, however that ends. A peer maps it by /proc/<pid>/fd/<n>; ranks of one process share the pointer.
+// Every word has one writer (the pairing stands beside it); readers use acquire, writers release.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/fd.hpp"
+#include "memory/region.hpp"
+
+namespace tutti {
+
+inline constexpr std::size_t kCacheLine = 64;
+inline constexpr int kShmChannels = 8;            // links per pair of ranks; point-to-point has one of its own
+inline constexpr std::size_t kEagerBytes = 48;    // payload beside its flag
+inline constexpr int kPipeLines = 64;
+inline constexpr int kPipeSlots = 8;
+inline constexpr std::size_t kSlotBytes = 64 << 10;
+
+/// One frame of a pipe. `flag` is the frame's number plus one; written last by the sender (release), polled by the
+/// receiver (acquire).
+struct alignas(kCacheLine) PipeLine {
+  enum Kind : std::uint16_t { eager, staged, direct };
+  struct Direct {  // the sender's memory, to be pulled
+    std::uint64_t address;
+    std::uint64_t offset;  // in the region, where there is one
+    RegionName region;
+    std::uint32_t generation;  // of the sender's regions
+  };
+
+  std::atomic<std::uint32_t> flag;
+  std::uint32_t number;     // of the operation
+  std::uint32_t signature;
+  std::uint32_t bytes : 24;
+  std::uint32_t kind : 8;
+  union {
+    std::byte payload[kEagerBytes];
+    Direct memory;
+  };
+};
+static_assert(sizeof(PipeLine) == kCacheLine);
+
+/// From one rank to another, on one channel; lies in the receiver's segment.
+struct Pipe {
+  alignas(kCacheLine) std::atomic<std::uint64_t> consumed;  // frames; receiver writes, sender reads when out of credit
+  alignas(kCacheLine) PipeLine lines[kPipeLines];
+  alignas(4096) std::byte slots[kPipeSlots][kSlotBytes];
+};
+
+/// What a rank that entered a one-sided operation says of its memory. `number` is written last (release).
+struct alignas(kCacheLine) Entry {
+  struct Side {
+    std::uint64_t address = 0;
+    std::uint64_t offset = 0;
+    RegionName region;
+  };
+  std::atomic<std::uint32_t> number;  // operation number plus one
+  std::uint32_t signature;
+  std::uint32_t generation;           // of the process's regions
+  std::uint32_t mapped;               // input and output both lie in regions
+  Side input;
+  Side output;
+  Side scratch;
+};
+
+/// The operation a rank is in, for peers that wait and wonder. `number` is written last (release).
+struct alignas(kCacheLine) Current {
+  std::atomic<std::uint32_t> number;  // operation number plus one
+  std::atomic<std::uint32_t> signature;
+  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint32_t> what;    // collective, type and operator, a byte each
+  std::atomic<std::int32_t> root;
+};
+
+/// The rank's own page.
+struct SegmentHead {
+  // Doorbell: the owner stores `asleep`, then sleeps on `rings`; whoever left something bumps `rings` and wakes it.
+  alignas(kCacheLine) std::atomic<std::uint32_t> rings;
+  std::atomic<std::uint32_t> asleep;
+  alignas(kCacheLine) std::atomic<std::uint64_t> nonce;  // written once by the owner, checked by those who attach
+  Current current;
+  Entry entry;
+};
+
+/// Signals from one rank: counters that only grow, one per channel; the signalling rank writes.
+struct alignas(kCacheLine) SignalLine {
+  std::atomic<std::uint64_t> count[kShmChannels];
+};
+
+/// How to attach to a segment.
+struct SegmentName {
+  std::int32_t pid = 0;
+  std::int32_t descriptor = -1;
+  std::uint64_t inode = 0;
+  std::uint64_t nonce = 0;
+  std::uint64_t process = 0;  // differs between processes, even of equal pid in two namespaces
+  std::uint64_t address = 0;  // in its own process
+  std::uint64_t bytes = 0;
+  std::int32_t ranks = 0;     // it has room for pipes from so many
+};
+
+class Segment {
+ public:
+  /// A new segment for a rank of a communicator of up to `ranks` ranks.
+  static Result<Segment> create(int ranks);
+  /// Maps the segment of a peer.
+  static Result<Segment> attach(const SegmentName& name);
+
+  const SegmentName& name() const { return name_; }
+  SegmentHead& head() const { return *reinterpret_cast<SegmentHead*>(base_); }
+  SignalLine& signals_from(int local_rank) const;
+  Pipe& pipe_from(int local_rank, int channel) const;
+
+  /// Wakes the owner if it sleeps. A wake may be missed by a hair; sleeps are bounded to a millisecond for that.
+  void ring() const;
+
+ private:
+  Segment() = default;
+
+  SegmentName name_;
+  std::byte* base_ = nullptr;
+  Fd descriptor_;
+  std::shared_ptr<Mapping> mapping_;  // shared by the ranks of a process
+};
+
+/// Identifies this process among all of the host.
+std::uint64_t process_identity();
+
+}  // namespace tutti

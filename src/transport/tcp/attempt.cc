@@ -1,0 +1,135 @@
+#include "transport/tcp/attempt.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tutti {
+
+Attempt::Attempt(Fd socket, const SocketAddress& address, Side side, const JobKey& key, const ProcessId& own,
+                 Deadline deadline)
+    : socket_(std::move(socket)),
+      address_(address),
+      side_(side),
+      handshake_(side, Purpose::data, key, address),
+      own_(own),
+      deadline_(deadline),
+      stage_(side == Side::connector ? Stage::connecting : Stage::proving) {}
+
+Attempt Attempt::accepted(Fd socket, const SocketAddress& from, const JobKey& key, const ProcessId& own,
+                          Deadline deadline) {
+  return {std::move(socket), from, Side::acceptor, key, own, deadline};
+}
+
+Result<Attempt> Attempt::dialing(const Dial& dial, const SocketAddress& address, const JobKey& key,
+                                 const ProcessId& own, Deadline deadline) {
+  auto socket = start_connect(address);
+  if (!socket) return tl::unexpected(socket.error());
+  Attempt attempt(std::move(*socket), address, Side::connector, key, own, deadline);
+  attempt.dial_ = dial;
+  return attempt;
+}
+
+Error Attempt::late() const {
+  if (stage_ == Stage::connecting)
+    return fail(ErrorCode::timed_out, fmt::format("connecting to {}: no answer", address_.to_string())).value();
+  if (stage_ == Stage::proving) return handshake_.late();
+  return fail(ErrorCode::timed_out, fmt::format("{} did not greet", address_.to_string())).value();
+}
+
+short Attempt::events() const {
+  if (stage_ == Stage::connecting || stage_ == Stage::speaking) return POLLOUT;
+  return stage_ == Stage::proving ? handshake_.events() : POLLIN;
+}
+
+Result<bool> Attempt::advance() {
+  while (stage_ != Stage::done) {
+    auto moved = step();
+    if (!moved || !*moved) return moved;
+  }
+  return true;
+}
+
+// True: on to the next stage.
+Result<bool> Attempt::step() {
+  switch (stage_) {
+    case Stage::connecting:
+      return connect();
+    case Stage::proving:
+      return prove();
+    case Stage::speaking:
+      return speak();
+    case Stage::listening:
+      return listen();
+    case Stage::done:
+      break;
+  }
+  return true;
+}
+
+Result<bool> Attempt::connect() {
+  pollfd entry{socket_.get(), POLLOUT, 0};
+  if (::poll(&entry, 1, 0) <= 0) return false;
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
+  connection_refused_ = error == ECONNREFUSED;
+  if (error != 0)
+    return fail(ErrorCode::system, fmt::format("connecting to {}: {}", address_.to_string(), std::strerror(error)));
+  if (auto finished = finish_connect(socket_.get()); !finished) {
+    connection_refused_ = true;
+    return tl::unexpected(finished.error());
+  }
+  stage_ = Stage::proving;
+  return true;
+}
+
+Result<bool> Attempt::prove() {
+  auto proven = handshake_.advance(socket_.get());
+  if (!proven || !*proven) return proven;
+  if (dial_) bytes_ = encode(LaneGreeting{FrameType::hello, dial_->epoch, dial_->lane, own_, dial_->peer.id});
+  stage_ = dial_ ? Stage::speaking : Stage::listening;
+  return true;
+}
+
+Result<bool> Attempt::speak() {
+  auto sent = send_some(socket_.get(), std::span(bytes_).subspan(moved_));
+  if (!sent) return tl::unexpected(sent.error());
+  moved_ += *sent;
+  if (moved_ != bytes_.size()) return false;
+  moved_ = 0;
+  stage_ = side_ == Side::connector ? Stage::listening : Stage::done;
+  return true;
+}
+
+Result<bool> Attempt::listen() {
+  auto received = recv_some(socket_.get(), std::span(bytes_).subspan(moved_));
+  if (!received) return tl::unexpected(received.error());
+  moved_ += *received;
+  if (moved_ != bytes_.size()) return false;
+  moved_ = 0;
+  if (auto fine = check_greeting(); !fine) return tl::unexpected(fine.error());
+  if (side_ == Side::acceptor) bytes_ = encode(LaneGreeting{FrameType::welcome, greeting_.epoch, greeting_.lane, own_, greeting_.from});
+  stage_ = side_ == Side::acceptor ? Stage::speaking : Stage::done;
+  return true;
+}
+
+Status Attempt::check_greeting() {
+  auto greeting = parse_greeting(bytes_);
+  if (!greeting) return tl::unexpected(greeting.error());
+  greeting_ = *greeting;
+  const std::string who = address_.to_string();
+  if (greeting_.to != own_)
+    return fail(ErrorCode::refused, fmt::format("{} looks for process {}, which is not here", who, greeting_.to.to_string()));
+  const auto wanted = side_ == Side::acceptor ? FrameType::hello : FrameType::welcome;
+  if (greeting_.type != wanted) return fail(ErrorCode::refused, fmt::format("{} greeted out of turn", who));
+  if (dial_ && (greeting_.from != dial_->peer.id || greeting_.lane != dial_->lane || greeting_.epoch != dial_->epoch))
+    return fail(ErrorCode::refused, fmt::format("{} is process {}, not {}", who, greeting_.from.to_string(),
+                                                dial_->peer.id.to_string()));
+  return {};
+}
+
+}  // namespace tutti

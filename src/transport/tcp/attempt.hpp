@@ -1,0 +1,75 @@
+// A connection on its way to becoming a lane: connect, prove knowledge of the secret, greet. A small machine that moves
+// as far as its non-blocking socket allows; the Reception's thread drives many of them. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/handshake.hpp"
+#include "base/net.hpp"
+#include "transport/frame.hpp"
+#include "transport/tcp/endpoint.hpp"
+
+namespace tutti {
+
+/// A lane this process wants to have.
+struct Dial {
+  Endpoint peer;
+  std::uint32_t lane = 0;
+  std::uint32_t epoch = 0;
+};
+
+class Attempt {
+ public:
+  /// Someone connected to us.
+  static Attempt accepted(Fd socket, const SocketAddress& from, const JobKey& key, const ProcessId& own,
+                          Deadline deadline);
+  /// We connect to `address` of the peer.
+  static Result<Attempt> dialing(const Dial& dial, const SocketAddress& address, const JobKey& key,
+                                 const ProcessId& own, Deadline deadline);
+
+  /// True: the socket is a lane now, take() it. An error is final.
+  Result<bool> advance();
+  /// POLLIN, POLLOUT: what to wait for before the next advance().
+  short events() const;
+
+  int descriptor() const { return socket_.get(); }
+  Fd take() { return std::move(socket_); }
+  /// Accepted connections that are done: what the peer said.
+  const LaneGreeting& greeting() const { return greeting_; }
+  const SocketAddress& address() const { return address_; }
+  Deadline deadline() const { return deadline_; }
+  Error late() const;
+  /// Nobody listens there.
+  bool connection_refused() const { return connection_refused_; }
+
+ private:
+  enum class Stage { connecting, proving, speaking, listening, done };
+
+  Attempt(Fd socket, const SocketAddress& address, Side side, const JobKey& key, const ProcessId& own,
+          Deadline deadline);
+
+  Result<bool> step();
+  Result<bool> connect();
+  Result<bool> prove();
+  Result<bool> speak();
+  Result<bool> listen();
+  Status check_greeting();
+
+  Fd socket_;
+  SocketAddress address_;
+  Side side_;
+  Handshake handshake_;
+  ProcessId own_;
+  Deadline deadline_;
+  Stage stage_;
+  std::optional<Dial> dial_;
+  FrameBytes bytes_{};  // of the greeting being sent or received
+  std::size_t moved_ = 0;
+  LaneGreeting greeting_;
+  bool connection_refused_ = false;
+};
+
+}  // namespace tutti

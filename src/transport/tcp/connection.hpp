@@ -1,0 +1,95 @@
+// A TCP connection in use as a lane: frames in and out, without copies where payloads are large. Outgoing payloads are
+// read where they lie; incoming ones are read by the kernel's copy straight into their landing, together with the
+// beginning of the frame that follows.
+//
+// Guarded by the mutex of the Peer it belongs to. Its descriptor is watched by the Poller from
+// construction until close().
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/fd.hpp"
+#include "transport/lane.hpp"
+#include "transport/tcp/poller.hpp"
+
+namespace tutti {
+
+class Connection final : public Lane {
+ public:
+  Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std::shared_ptr<Poller> poller, LaneOwner& owner);
+  ~Connection() override { close(); }
+
+  void post(const FrameHeader& header, const std::byte* payload, bool keep) override;
+  void forget_outgoing(const LinkId& link) override;
+  void forget_incoming(const LinkId& link) override;
+  void close() override;
+  std::string name() const override { return name_; }
+
+  /// Reads what is there, up to a bound that keeps one connection from starving the others. True if anything moved.
+  bool receive();
+  /// Writes what is queued. True if anything moved.
+  bool flush();
+  /// Says goodbye: the end of this connection is no failure.
+  void say_bye();
+
+  /// Why it is of no use any more, once it is.
+  const std::optional<Error>& failure() const { return failure_; }
+  bool peer_said_bye() const { return peer_said_bye_; }
+  bool is_open() const { return static_cast<bool>(socket_); }
+  bool has_queued() const { return !outgoing_.empty(); }
+  std::uint64_t id() const { return id_; }
+
+ private:
+  struct Outgoing {
+    FrameHeader header;
+    FrameBytes encoded;
+    const std::byte* payload = nullptr;
+    std::unique_ptr<std::byte[]> owned;
+    std::size_t sent = 0;  // of header and payload together
+    bool keep = false;
+
+    std::size_t total() const { return kFrameHeaderBytes + header.bytes; }
+  };
+  static constexpr std::size_t kBuffer = 16 << 10;
+
+  ssize_t write_some(const iovec* parts, int count);
+  void append_parts(const Outgoing& frame, iovec* parts, int& count) const;
+  void finished(const Outgoing& frame);
+  void watch_writable(bool wanted);
+  std::size_t read_some(std::size_t& asked);
+  void took(std::size_t bytes);
+  bool parse_buffer();
+  bool begin_frame();
+  bool complete_frame();
+  void break_off(Error why);
+
+  Fd socket_;
+  std::string name_;
+  std::shared_ptr<Poller> poller_;
+  LaneOwner& owner_;
+  std::uint64_t id_;
+
+  std::deque<Outgoing> outgoing_;
+  bool watching_writable_ = false;
+
+  std::array<std::byte, kBuffer> buffer_;
+  std::size_t buffer_begin_ = 0;
+  std::size_t buffer_end_ = 0;
+  std::optional<FrameHeader> incoming_;  // whose payload is being read
+  std::byte* landing_ = nullptr;         // null: thrown away
+  std::size_t missing_ = 0;              // bytes of the payload not here yet
+
+  bool peer_said_bye_ = false;
+  std::optional<Error> write_error_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace tutti

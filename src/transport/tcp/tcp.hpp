@@ -1,0 +1,71 @@
+// TCP between processes. One Tcp per process: it listens, dials, and moves the frames of all links to and from all
+// other processes. Connections belong to a pair of processes, settings().tcp_lanes of them, dialed by the one with the
+// lower id when it opens its first link to the other; all links between the two share them, both ways.
+//
+// Who drives: a caller that waits for something calls progress() in its own loop, and wait() when there is nothing to
+// do; no thread stands between it and the sockets. While no caller does, the transport's own thread drives (and always
+// accepts, dials and shakes hands). Everything here may be called from any thread, except that a link is used by one
+// thread at a time.
+//
+// Failure: when the last connection to a process is lost, its links report an error that names it. A process
+// that leaves in order is missed only by links that still need something from it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/link.hpp"
+#include "transport/link_state.hpp"
+#include "transport/tcp/endpoint.hpp"
+#include "transport/tcp/poller.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+struct TcpOptions {
+  std::string job;                    // processes of different jobs do not meet, even with the same secret
+  std::vector<SocketAddress> listen;  // empty: by TUTTI_INTERFACES; without a secret, loopback
+  int lanes = 0;                      // connections per peer; 0: settings().tcp_lanes
+  LinkLimits limits;
+  double greeting_timeout = 10.0;     // seconds for a connection to become a lane
+  double dial_timeout = 0.0;          // seconds of trying to reach a peer; 0: settings().join_timeout
+};
+
+class Tcp {
+ public:
+  static Result<std::shared_ptr<Tcp>> start(const std::string& secret, TcpOptions options = {});
+  /// Says goodbye to all peers; links still open report an error from now on.
+  ~Tcp();
+  Tcp(const Tcp&) = delete;
+  Tcp& operator=(const Tcp&) = delete;
+
+  /// What others need to reach us.
+  const Endpoint& endpoint() const;
+
+  /// Return at once; the connection is made behind the scenes, and credit comes when both ends are open.
+  std::unique_ptr<SendLink> open_send(const Endpoint& peer, const LinkId& id);
+  std::unique_ptr<RecvLink> open_recv(const Endpoint& peer, const LinkId& id);
+
+  /// Moves what can be moved without waiting. True if anything moved.
+  bool progress();
+  /// Sleeps until there is something to move, wake() was called, or the time is over. Returns at once where either
+  /// happened since the calling thread last returned from here, so that nothing that came between is missed.
+  void wait(std::chrono::microseconds at_most);
+  void wake();
+
+  /// The process is known to be dead: its links get this error.
+  void close_peer(const ProcessId& peer, const Error& why);
+
+  TcpCounters counters() const;
+
+ private:
+  class Impl;
+  explicit Tcp(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

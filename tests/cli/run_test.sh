@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# One behaviour of the tutti command: run_test.sh TUTTI CASE
+set -euo pipefail
+tutti=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+unset TUTTI_SECRET TUTTI_SECRET_FILE
+
+fail() {
+  echo "FAILED: $*" >&2
+  for file in out err; do
+    if [ -f "$file" ]; then sed "s/^/  $file: /" "$file" >&2; fi
+  done
+  exit 1
+}
+
+# expect_status WANTED COMMAND...: runs it with its output in out and err.
+expect_status() {
+  local wanted=$1 got=0
+  shift
+  "$@" >out 2>err || got=$?
+  [ "$got" -eq "$wanted" ] || fail "exit status $got, expected $wanted: $*"
+}
+
+expect_line() {
+  grep -qxE -- "$2" "$1" || fail "no line '$2' in $1"
+}
+
+# Waits for a condition, not for a time; ctest's limit ends it when it never comes.
+wait_until() {
+  until "$@" 2>/dev/null; do sleep 0.01; done
+}
+
+is_gone() {
+  [ ! -d "/proc/$1" ] || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"
+}
+
+numbers_ranks() {
+  expect_status 0 "$tutti" run -n 3 -- sh -c \
+    'echo "$TUTTI_RANK of $TUTTI_SIZE, local $TUTTI_LOCAL_RANK of $TUTTI_LOCAL_SIZE at $TUTTI_ADDRESS"'
+  for rank in 0 1 2; do
+    expect_line out "\[$rank\] $rank of 3, local $rank of 3 at 127\.0\.0\.1:[0-9]+"
+  done
+  [ "$(grep -oE '127[0-9.:]+' out | sort -u | wc -l)" -eq 1 ] || fail "ranks disagree on the address"
+}
+
+prefixes_lines() {
+  expect_status 0 "$tutti" run -n 11 sh -c 'printf "a\nno end"; printf "oops\n" >&2'
+  expect_line out '\[ 3\] a'
+  expect_line out '\[10\] no end'
+  expect_line err '\[ 0\] oops'
+  # Long lines written in pieces by several ranks at once stay whole.
+  expect_status 0 "$tutti" run -n 4 bash -c 'for i in $(seq 200); do printf "%s" aaaa; printf "%s\n" "$TUTTI_RANK-end"; done'
+  [ "$(grep -cxE '\[([0-3])\] aaaa\1-end' out)" -eq 800 ] || fail "lines were mixed"
+}
+
+plain_lines() {
+  expect_status 0 "$tutti" run -n 2 --no-prefix echo hello
+  [ "$(cat out)" = $'hello\nhello' ] || fail "not two plain lines"
+}
+
+names_killed_rank() {
+  expect_status 137 "$tutti" run -n 3 sh -c 'if [ "$TUTTI_RANK" = 2 ]; then kill -9 $$; fi; exec sleep 60'
+  expect_line err 'tutti run: rank 2 \(pid [0-9]+\) was killed by signal 9 \(Killed\); ending the others'
+  [ "$(wc -l <err)" -eq 1 ] || fail "the others, ended by us, are not failures of their own"
+}
+
+first_failure() {
+  expect_status 3 "$tutti" run -n 3 sh -c 'if [ "$TUTTI_RANK" = 1 ]; then exit 3; fi; exec sleep 60'
+  expect_line err 'tutti run: rank 1 \(pid [0-9]+\) exited with status 3; ending the others'
+}
+
+keep_going() {
+  mkfifo gate
+  # Rank 0 ends only after rank 1 has failed: it is not ended for it.
+  "$tutti" run -n 2 --keep-going sh -c \
+    'if [ "$TUTTI_RANK" = 1 ]; then exit 5; fi; read line <gate; echo "still here"' >out 2>err &
+  launcher=$!
+  wait_until grep -q 'rank 1 .* exited with status 5' err
+  echo go >gate
+  status=0
+  wait "$launcher" || status=$?
+  [ "$status" -eq 5 ] || fail "exit status $status, expected 5"
+  expect_line out '\[0\] still here'
+  expect_line err 'tutti run: rank 0 \(pid [0-9]+\) exited with status 0'
+}
+
+forwards_signals() {
+  for signal in USR1 USR2 HUP TERM INT; do
+    # A background job of a script ignores SIGINT, and what it starts too; a trap cannot undo that, env can.
+    env --default-signal=INT "$tutti" run -n 2 bash -c \
+      'trap "echo got '$signal'; exit 0" '$signal'; echo ready; while :; do sleep 0.02; done' >out 2>err &
+    launcher=$!
+    until [ "$(grep -c ready out)" -eq 2 ]; do sleep 0.01; done
+    kill -"$signal" "$launcher"
+    status=0
+    wait "$launcher" || status=$?
+    [ "$status" -eq 0 ] || fail "$signal: exit status $status"
+    expect_line out "\[0\] got $signal"
+    expect_line out "\[1\] got $signal"
+  done
+}
+
+kills_after_grace() {
+  expect_status 4 "$tutti" run -n 2 --grace 0.2 bash -c \
+    'if [ "$TUTTI_RANK" = 0 ]; then until [ -e deaf ]; do sleep 0.01; done; exit 4; fi
+     trap "" TERM; touch deaf; while :; do sleep 0.02; done'
+  expect_line err 'tutti run: one rank is still there after 0.2 s; killing it'
+}
+
+ends_what_ranks_started() {
+  expect_status 6 "$tutti" run -n 2 --grace 1 bash -c \
+    'if [ "$TUTTI_RANK" = 1 ]; then until [ -s pid ]; do sleep 0.01; done; exit 6; fi; sleep 60 & echo $! >pid; wait'
+  wait_until is_gone "$(cat pid)"
+}
+
+no_orphans() {
+  "$tutti" run -n 2 sh -c 'echo $$ >"pid.$TUTTI_RANK"; exec sleep 60' >out 2>err &
+  launcher=$!
+  wait_until test -s pid.0
+  wait_until test -s pid.1
+  kill -9 "$launcher"
+  wait "$launcher" 2>/dev/null || true
+  wait_until is_gone "$(cat pid.0)"
+  wait_until is_gone "$(cat pid.1)"
+}
+
+input_to_rank_zero() {
+  echo words | "$tutti" run -n 3 cat >out 2>err || fail "exit status $?"
+  [ "$(cat out)" = "[0] words" ] || fail "standard input did not go to rank 0 alone"
+}
+
+bad_usage() {
+  expect_status 2 "$tutti" run -n 0 true
+  grep -q '0 not in range' err || fail "the bad value is not named"
+  expect_status 2 "$tutti" run -n 2
+  grep -q 'no program given' err || fail "no word about the missing program"
+  expect_status 127 "$tutti" run -n 2 ./not-there
+  expect_line err "tutti run: cannot run './not-there': No such file or directory"
+  expect_status 2 "$tutti" bench all_reduce -b 12X
+  grep -q "'12X' is not a size" err || fail "the bad size is not named"
+  expect_status 2 "$tutti" bench all_reduce -d float99
+  grep -q "'float99' is not known" err || fail "the bad type is not named"
+  expect_status 2 "$tutti" bench all_reduce -b 4K -e 1K
+  expect_status 2 "$tutti" nonsense
+}
+
+secret_is_fresh() {
+  expect_status 0 "$tutti" run -n 2 --no-prefix sh -c 'echo "$TUTTI_SECRET"'
+  [ "$(sort -u out | wc -l)" -eq 1 ] || fail "ranks have different secrets"
+  expect_line out '[0-9a-f]{64}'
+  cp out first
+  expect_status 0 "$tutti" run -n 2 --no-prefix sh -c 'echo "$TUTTI_SECRET"'
+  ! cmp -s out first || fail "two jobs have the same secret"
+  TUTTI_SECRET=given expect_status 0 "$tutti" run -n 1 --no-prefix sh -c 'echo "$TUTTI_SECRET"'
+  expect_line out given
+}
+
+binds_cores() {
+  expect_status 0 "$tutti" run -n 2 --bind --no-prefix sh -c 'nproc'
+  [ "$(sort -u out)" = 1 ] || fail "ranks are not pinned to one core each"
+}
+
+other_commands() {
+  expect_status 0 "$tutti" version
+  expect_line out 'tutti [0-9]+\.[0-9]+\.[0-9]+'
+  expect_status 0 env TUTTI_LOG=info "$tutti" env
+  grep -qE '^TUTTI_LOG +info .*\(default: warn\)' out || fail "tutti env does not show a changed value"
+  expect_status 1 env TUTTI_SPIN_US=many TUTTI_SPINN_US=1 "$tutti" env
+  grep -q "TUTTI_SPIN_US='many' cannot be read" out || fail "tutti env hides a bad value"
+  grep -q 'did you mean TUTTI_SPIN_US' out || fail "tutti env hides an unknown name"
+  expect_status 0 "$tutti" doctor --json
+  grep -q '"cross-memory attach"' out || fail "tutti doctor --json lacks a topic"
+  expect_status 1 "$tutti" program check ./not-there.json
+  grep -q 'not-there.json' err || fail "the missing file is not named"
+}
+
+"$2"
