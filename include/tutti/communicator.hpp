@@ -25,11 +25,11 @@ namespace tutti {
 
 /// How a communicator behaves; the defaults come from the environment (`tutti env`).
 struct Options {
-  double timeout = 0.0;        // seconds an operation may take; 0: no limit
-  double join_timeout = 0.0;   // seconds to wait for all ranks at creation; 0: TUTTI_JOIN_TIMEOUT
-  bool reproducible = false;   // same bits whatever the size and layout
-  std::string select;          // override of program selection, as TUTTI_SELECT
-  std::string name;            // for logs and errors
+  double timeout = 0.0;       // seconds an operation may take; 0: no limit
+  double join_timeout = 0.0;  // seconds to wait for all ranks at creation; 0: TUTTI_JOIN_TIMEOUT
+  bool reproducible = false;  // same bits whatever the size and layout
+  std::string select;         // override of program selection, as TUTTI_SELECT
+  std::string name;           // for logs and errors
 
   /// As the environment says.
   static Options from_environment();
@@ -39,12 +39,13 @@ struct Options {
 struct HostLayout {
   std::vector<int> host_of_rank;  // index of the host, in order of first appearance
   int hosts = 1;
-  int local_rank = 0;   // this rank among those of its host, in rank order
+  int local_rank = 0;  // this rank among those of its host, in rank order
   int local_size = 1;
 };
 
 struct Call;
 struct ExecutionState;
+struct Program;
 
 /// An operation under way. Copyable; the operation goes on if all handles are dropped.
 class Work {
@@ -68,11 +69,13 @@ class CommunicatorImpl;
 class Communicator {
  public:
   /// Every rank calls this with the same id, which one of them made by UniqueId::create().
-  static Result<Communicator> create(const UniqueId& id, int rank, int size, const Options& options = Options::from_environment());
+  static Result<Communicator> create(const UniqueId& id, int rank, int size,
+                                     const Options& options = Options::from_environment());
   /// Rank, size and meeting point from the launcher: tutti run, torchrun, srun, mpirun, Kubernetes.
   static Result<Communicator> create_from_environment(const Options& options = Options::from_environment());
   /// All ranks as threads of this process; element r is to be used by one thread as rank r.
-  static Result<std::vector<Communicator>> create_threads(int size, const Options& options = Options::from_environment());
+  static Result<std::vector<Communicator>> create_threads(int size,
+                                                          const Options& options = Options::from_environment());
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -92,6 +95,8 @@ class Communicator {
   void abort(std::string_view reason = "abort was called");
   /// The error that broke this communicator, if any.
   Status status() const;
+  /// Replaces the rules by which programs are selected, as TUTTI_SELECT; all ranks must do so between the same calls.
+  Status select(std::string_view rules);
 
   // Collectives. Counts are elements. In place: pass the same pointer as the collective defines it (all_reduce,
   // reduce: send == recv; all_gather, gather: send == recv + rank * count; reduce_scatter, scatter: recv == send +
@@ -125,10 +130,12 @@ class Communicator {
   Status recv(void* data, std::size_t count, DataType type, int peer);
 
   Result<Work> all_reduce_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
-  Result<Work> reduce_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op, int root);
+  Result<Work> reduce_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op,
+                            int root);
   Result<Work> broadcast_async(const void* send, void* recv, std::size_t count, DataType type, int root);
   Result<Work> all_gather_async(const void* send, void* recv, std::size_t count, DataType type);
-  Result<Work> reduce_scatter_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
+  Result<Work> reduce_scatter_async(const void* send, void* recv, std::size_t count, DataType type,
+                                    const Reduction& op);
   Result<Work> all_to_all_async(const void* send, void* recv, std::size_t count, DataType type);
   Result<Work> gather_async(const void* send, void* recv, std::size_t count, DataType type, int root);
   Result<Work> scatter_async(const void* send, void* recv, std::size_t count, DataType type, int root);
@@ -138,6 +145,7 @@ class Communicator {
 
  private:
   friend class Group;
+  friend Status install_program(Communicator& communicator, Program program);
   explicit Communicator(std::shared_ptr<CommunicatorImpl> impl);
   Result<Work> submit(const Result<Call>& call);
   std::shared_ptr<CommunicatorImpl> impl_;

@@ -24,11 +24,11 @@ std::string_view name_of(ErrorCode code);
 
 struct Error {
   ErrorCode code = ErrorCode::internal;
-  std::string message;     // one sentence, without a trailing stop
-  int rank = -1;           // the rank that reports it
-  int peer = -1;           // the rank it is about
-  std::string operation;   // "all_reduce #12"
-  std::string step;        // "worker 0 step 3"
+  std::string message;    // one sentence, without a trailing stop
+  int rank = -1;          // the rank that reports it
+  int peer = -1;          // the rank it is about
+  std::string operation;  // "all_reduce #12"
+  std::string step;       // "worker 0 step 3"
 
   /// "rank 2: all_reduce #12: rank 3 died (killed by signal 9)"
   std::string to_string() const;

@@ -30,16 +30,16 @@ std::size_t size_of(DataType type);
 std::string_view name_of(DataType type);
 
 enum class Operator : std::uint8_t {
-  sum,                // integers wrap; fp8 saturates
+  sum,  // integers wrap; fp8 saturates
   product,
-  min,                // NaN in any operand gives NaN
+  min,  // NaN in any operand gives NaN
   max,
   average,            // floats: sum scaled once, in the accumulator; integers: sum / ranks, towards zero
   premultiplied_sum,  // each rank's input times that rank's factor, then sum
   bit_and,            // integers only
   bit_or,
   bit_xor,
-  user,               // a function of the caller's
+  user,  // a function of the caller's
 };
 inline constexpr int kOperators = 10;
 

@@ -6,15 +6,24 @@ namespace tutti {
 
 std::string_view name_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid_argument: return "invalid argument";
-    case ErrorCode::mismatch: return "mismatch";
-    case ErrorCode::rank_died: return "rank died";
-    case ErrorCode::timed_out: return "timed out";
-    case ErrorCode::aborted: return "aborted";
-    case ErrorCode::refused: return "refused";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::system: return "system";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::invalid_argument:
+      return "invalid argument";
+    case ErrorCode::mismatch:
+      return "mismatch";
+    case ErrorCode::rank_died:
+      return "rank died";
+    case ErrorCode::timed_out:
+      return "timed out";
+    case ErrorCode::aborted:
+      return "aborted";
+    case ErrorCode::refused:
+      return "refused";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::system:
+      return "system";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "?";
 }

@@ -44,9 +44,8 @@ void write(Level level, std::string_view text) {
   clock_gettime(CLOCK_REALTIME, &now);
   tm parts{};
   localtime_r(&now.tv_sec, &parts);
-  const std::string line =
-      fmt::format("[{:02}:{:02}:{:02}.{:03}] tutti {}: {}\n", parts.tm_hour, parts.tm_min, parts.tm_sec,
-                  now.tv_nsec / 1000000, kNames[static_cast<int>(level)], text);
+  const std::string line = fmt::format("[{:02}:{:02}:{:02}.{:03}] tutti {}: {}\n", parts.tm_hour, parts.tm_min,
+                                       parts.tm_sec, now.tv_nsec / 1000000, kNames[static_cast<int>(level)], text);
   // One write per line keeps lines of several ranks whole.
   [[maybe_unused]] const auto written = ::write(sink().descriptor, line.data(), line.size());
   errno = saved_errno;

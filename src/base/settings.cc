@@ -32,7 +32,6 @@ const std::vector<Entry>& entries() {
       {"TUTTI_LATE_WARNING", &Settings::late_warning, "seconds until a rank that has not entered is named"},
       {"TUTTI_LOG", &Settings::log, "off, error, warn, info, debug"},
       {"TUTTI_LOG_FILE", &Settings::log_file, "where log lines go; empty: standard error"},
-      {"TUTTI_PLAN_DIR", &Settings::plan_dir, "folder of program files to select from"},
       {"TUTTI_PORT_RANGE", &Settings::port_range, "ports to listen on, first-last; empty: any"},
       {"TUTTI_REPRODUCIBLE", &Settings::reproducible, "same bits whatever the size and layout: reduce in rank order"},
       {"TUTTI_SECRET", &Settings::secret, "the job's secret"},
@@ -123,8 +122,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 // Set by `tutti run` and the bootstrap for its ranks; not settings a person makes.
-constexpr std::string_view kLaunchVariables[] = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_ADDRESS", "TUTTI_LOCAL_RANK",
-                                                 "TUTTI_LOCAL_SIZE", "TUTTI_UNIQUE_ID", "TUTTI_PORT"};
+constexpr std::string_view kLaunchVariables[] = {"TUTTI_RANK",       "TUTTI_SIZE",       "TUTTI_ADDRESS",
+                                                 "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE", "TUTTI_UNIQUE_ID",
+                                                 "TUTTI_PORT"};
 
 }  // namespace
 
@@ -141,7 +141,8 @@ std::vector<SettingInfo> describe_settings() {
       return std::visit([&](auto field) { return to_text(from.*field); }, entry.field);
     };
     const bool hide = std::string_view(entry.name) == "TUTTI_SECRET" && !settings().secret.empty();
-    all.push_back({entry.name, kTypes[entry.field.index()], show(defaults), hide ? "(set)" : show(settings()), entry.help});
+    all.push_back(
+        {entry.name, kTypes[entry.field.index()], show(defaults), hide ? "(set)" : show(settings()), entry.help});
   }
   return all;
 }
@@ -154,7 +155,8 @@ std::vector<std::string> unknown_settings() {
     if (name.substr(0, 6) != "TUTTI_") continue;
     const auto known = [&](const Entry& entry) { return name == entry.name; };
     if (std::any_of(entries().begin(), entries().end(), known)) continue;
-    if (std::find(std::begin(kLaunchVariables), std::end(kLaunchVariables), name) != std::end(kLaunchVariables)) continue;
+    if (std::find(std::begin(kLaunchVariables), std::end(kLaunchVariables), name) != std::end(kLaunchVariables))
+      continue;
     const auto nearest = std::min_element(entries().begin(), entries().end(), [&](const Entry& a, const Entry& b) {
       return edit_distance(name, a.name) < edit_distance(name, b.name);
     });

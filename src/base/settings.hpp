@@ -32,7 +32,6 @@ struct Settings {
   bool reproducible = false;            // only programs that reduce in rank order
   std::string select;                   // override of program selection
   std::string tune_file;                // where `tutti tune` keeps its table
-  std::string plan_dir;                 // folder of programs to consider
 };
 
 /// The process's settings, from its environment at first use.

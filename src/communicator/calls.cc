@@ -69,10 +69,13 @@ bool is_in_place(Collective collective, const void* send, const void* recv, std:
   const auto* const output = static_cast<const std::byte*>(recv);
   switch (collective) {
     case Collective::all_gather:
-    case Collective::gather: return input == output + own * element;
+    case Collective::gather:
+      return input == output + own * element;
     case Collective::reduce_scatter:
-    case Collective::scatter: return output == input + own * element;
-    default: return input == output;
+    case Collective::scatter:
+      return output == input + own * element;
+    default:
+      return input == output;
   }
 }
 
@@ -143,10 +146,10 @@ Result<Call> make_uneven_call(Place place, Collective collective, const void* se
   call.recv_counts = recv_blocks.counts;
   call.recv_offsets = recv_blocks.offsets;
   const Blocks& outer = one_in ? recv_blocks : send_blocks;
-  const std::size_t before = outer.offsets.empty()
-                                 ? std::accumulate(outer.counts.begin(),
-                                                   outer.counts.begin() + static_cast<std::ptrdiff_t>(own), std::size_t{0})
-                                 : outer.offsets[own];
+  const std::size_t before =
+      outer.offsets.empty() ? std::accumulate(outer.counts.begin(),
+                                              outer.counts.begin() + static_cast<std::ptrdiff_t>(own), std::size_t{0})
+                            : outer.offsets[own];
   call.in_place = total(outer) > 0 && is_in_place(collective, call.send, call.recv, before, size_of(type));
   return call;
 }

@@ -7,6 +7,7 @@
 #include "communicator/calls.hpp"
 #include "communicator/group.hpp"
 #include "communicator/impl.hpp"
+#include "communicator/install.hpp"
 
 namespace tutti {
 namespace {
@@ -67,6 +68,16 @@ int Communicator::rank() const { return impl_->rank(); }
 int Communicator::size() const { return impl_->size(); }
 const HostLayout& Communicator::layout() const { return impl_->layout(); }
 Status Communicator::status() const { return impl_->status(); }
+
+Status Communicator::select(std::string_view rules) {
+  Result<std::vector<Rule>> parsed = parse_rules(rules);
+  if (!parsed) return tl::unexpected(parsed.error());
+  return impl_->configure([&](Plans& plans) { plans.set_rules(std::move(*parsed)); });
+}
+
+Status install_program(Communicator& communicator, Program program) {
+  return communicator.impl_->configure([&](Plans& plans) { plans.install(std::move(program)); });
+}
 
 void Communicator::abort(std::string_view reason) {
   Error error;

@@ -65,7 +65,7 @@ std::uint64_t hash_text(std::string_view text) {
 }
 
 /// What must be the same on all ranks, because programs are chosen by it.
-AgreedSettings agreed(const Options& options) {
+AgreedSettings agreed_settings(const Options& options) {
   return {{"TUTTI_SELECT", options.select}, {"TUTTI_REPRODUCIBLE", options.reproducible ? "1" : "0"}};
 }
 
@@ -104,23 +104,32 @@ Result<Met> meet(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, con
   return met;
 }
 
-/// Whether every rank can read every other's memory; agreed by a first operation, which also proves that all are here.
-Status agree_on_pull(std::shared_ptr<CommunicatorImpl>& impl) {
+/// Agrees on whether every rank can read every other's memory, and that all select by the same rules, in a first
+/// operation, which also proves that all are here.
+Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
+  const std::uint64_t rules = hash_text(impl->rules_text());
+  const std::uint64_t mine[3] = {impl->can_pull() ? 1U : 0U, rules, ~rules};
+  std::uint64_t least[3] = {};
   Call call;
-  std::uint8_t mine = impl->can_pull() ? 1 : 0;
-  std::uint8_t all = 0;
   call.collective = Collective::all_reduce;
-  call.send = &mine;
-  call.recv = &all;
-  call.count = 1;
-  call.type = DataType::uint8;
+  call.send = mine;
+  call.recv = least;
+  call.count = 3;
+  call.type = DataType::uint64;
   call.reduction = Operator::min;
   if (Status done = impl->run(call); !done) return done;
-  impl->set_pull(all != 0);
-  if (mine == 0 && impl->layout().local_size > 1)
-    log::warn("rank {}: peers' memory cannot be read (cross-memory attach is off or forbidden); data is copied through "
-              "shared memory instead. `tutti doctor` says how to allow it",
-              impl->rank());
+  if (least[1] != ~least[2])
+    return fail(
+        ErrorCode::mismatch,
+        fmt::format(
+            "rank {}: ranks select programs by different rules; compare TUTTI_SELECT and the table of `tutti tune`",
+            impl->rank()));
+  impl->set_pull(least[0] != 0);
+  if (mine[0] == 0 && impl->layout().local_size > 1)
+    log::warn(
+        "rank {}: peers' memory cannot be read (cross-memory attach is off or forbidden); data is copied through "
+        "shared memory instead. `tutti doctor` says how to allow it",
+        impl->rank());
   return {};
 }
 
@@ -136,7 +145,7 @@ Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options&
   if (!segment) return tl::unexpected(segment.error());
   const Introduction introduction{segment->name(), (*tcp)->endpoint().to_string(), (*control)->self().encode()};
   info.blob = introduction.encode();
-  info.settings = agreed(options);
+  info.settings = agreed_settings(options);
   const int rank = info.rank;
   const Result<std::vector<Blob>> blobs = join(info);
   if (!blobs) return tl::unexpected(blobs.error());
@@ -145,7 +154,7 @@ Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options&
   auto impl = CommunicatorImpl::create(met->job, met->identity, std::move(*segment), options);
   if (!impl) return impl;
   met->job->watch();
-  if (Status agreed_on = agree_on_pull(*impl); !agreed_on) return tl::unexpected(agreed_on.error());
+  if (Status agreed_on = agree(*impl); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;
 }
 

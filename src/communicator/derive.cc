@@ -24,8 +24,8 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 template <typename Value>
 Result<std::vector<Value>> gather_values(CommunicatorImpl& impl, const Value& mine) {
   std::vector<Value> all(static_cast<std::size_t>(impl.size()));
-  const Result<Call> call = make_call({impl.rank(), impl.size()}, Collective::all_gather, &mine, all.data(),
-                                      sizeof(Value), DataType::uint8);
+  const Result<Call> call =
+      make_call({impl.rank(), impl.size()}, Collective::all_gather, &mine, all.data(), sizeof(Value), DataType::uint8);
   if (!call) return tl::unexpected(call.error());
   if (Status done = impl.run(*call); !done) return tl::unexpected(done.error());
   return all;

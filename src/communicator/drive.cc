@@ -50,6 +50,17 @@ Status CommunicatorImpl::run(const Call& call) {
   return result;
 }
 
+Status CommunicatorImpl::configure(const std::function<void(Plans&)>& change) {
+  if (!take_token())
+    return fail(ErrorCode::invalid_argument, "programs can be chosen only while no operation is under way");
+  const bool idle_now = collectives_.active == nullptr && collectives_.waiting.empty();
+  if (idle_now) change(*plans_);
+  give_token();
+  if (!idle_now)
+    return fail(ErrorCode::invalid_argument, "programs can be chosen only while no operation is under way");
+  return {};
+}
+
 Status CommunicatorImpl::run_owned(Operation& operation) {
   Waiter waiter(crowded_);
   while (true) {
@@ -202,9 +213,13 @@ bool CommunicatorImpl::advance(Lane& lane) {
   Operation& operation = *lane.active;
   const bool moved = operation.execution.advance();
   switch (operation.execution.state()) {
-    case Execution::State::running: return moved;
-    case Execution::State::done: finish(operation, nullptr); return true;
-    case Execution::State::failed: break;
+    case Execution::State::running:
+      return moved;
+    case Execution::State::done:
+      finish(operation, nullptr);
+      return true;
+    case Execution::State::failed:
+      break;
   }
   Error error = explain(operation, operation.execution.error());
   break_with(error, true);
@@ -276,8 +291,8 @@ void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
   inquire(operation, waiting.rank);
   if (!warned_ && seconds > settings().late_warning) {
     warned_ = true;
-    log::warn("rank {}: {}: waiting for rank {} for {:.0f} s{}", rank(), name_operation(operation), waiting.rank, seconds,
-              describe_peer(waiting.rank));
+    log::warn("rank {}: {}: waiting for rank {} for {:.0f} s{}", rank(), name_operation(operation), waiting.rank,
+              seconds, describe_peer(waiting.rank));
   }
 }
 

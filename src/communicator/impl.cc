@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "communicator/remote_links.hpp"
+#include "selection/tuning.hpp"
 
 namespace tutti {
 namespace {
@@ -45,7 +46,8 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
   crowded_ = layout_.local_size > usable_cores();
   uses_tcp_ = layout_.hosts > 1;
   for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
-    if (static_cast<int>(peer) != rank() && identity_.members[peer].process == identity_.members[static_cast<std::size_t>(rank())].process)
+    if (static_cast<int>(peer) != rank() &&
+        identity_.members[peer].process == identity_.members[static_cast<std::size_t>(rank())].process)
       shares_process_ = true;
 }
 
@@ -53,7 +55,8 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
                                                                    Segment segment, const Options& options) {
   std::vector<SegmentName> names;
   const std::uint64_t own_host = identity.members[static_cast<std::size_t>(identity.rank)].host;
-  for (const Member& member : identity.members) names.push_back(member.host == own_host ? member.segment : SegmentName{});
+  for (const Member& member : identity.members)
+    names.push_back(member.host == own_host ? member.segment : SegmentName{});
   Result<std::vector<Rule>> rules = parse_rules(options.select);
   if (!rules) return tl::unexpected(rules.error());
   auto host = std::make_unique<Host>(std::move(segment), std::move(names), identity.rank);
@@ -65,7 +68,11 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   setting.crowded = impl->crowded_;
   setting.pull = impl->identity_.pull;
   setting.reproducible = options.reproducible;
+  Result<std::vector<Rule>> tuned = load_tuning(tuning_path(impl->size(), impl->layout_.hosts));
+  if (!tuned) return tl::unexpected(tuned.error());
   setting.rules = std::move(*rules);
+  setting.rules.insert(setting.rules.end(), tuned->begin(), tuned->end());
+  impl->rules_text_ = to_string(setting.rules);
   impl->plans_ =
       std::make_unique<Plans>(std::move(setting), impl->host_.get(), open_remote(*impl->job_, impl->identity_));
   impl->job_->enroll(impl->identity_.id, impl);

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "communicator/job.hpp"
 #include "communicator/message.hpp"
 #include "communicator/operation.hpp"
 #include "communicator/plans.hpp"
-#include "communicator/job.hpp"
 #include "engine/waiter.hpp"
 #include "transport/shm/host.hpp"
 #include "tutti/communicator.hpp"
@@ -41,8 +41,8 @@ struct Identity {
 
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
-  static Result<std::shared_ptr<CommunicatorImpl>> create(std::shared_ptr<Job> job, Identity identity,
-                                                          Segment segment, const Options& options);
+  static Result<std::shared_ptr<CommunicatorImpl>> create(std::shared_ptr<Job> job, Identity identity, Segment segment,
+                                                          const Options& options);
   ~CommunicatorImpl();
 
   int rank() const { return identity_.rank; }
@@ -55,6 +55,11 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// Whether this rank can read the memory of all others; set once all have agreed.
   bool can_pull() { return layout_.hosts == 1 && host_->can_attach_memory(); }
   void set_pull(bool pull);
+  /// The rules of selection, which must be the same on all ranks.
+  const std::string& rules_text() const { return rules_text_; }
+
+  /// Changes how plans are chosen, between operations.
+  Status configure(const std::function<void(Plans&)>& change);
 
   /// Runs a call to its end on this thread.
   Status run(const Call& call);
@@ -127,6 +132,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   HostLayout layout_;
   std::unique_ptr<Host> host_;
   std::unique_ptr<Plans> plans_;
+  std::string rules_text_;
   bool crowded_ = false;
   bool uses_tcp_ = false;
   bool shares_process_ = false;
@@ -140,8 +146,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   Lane collectives_;
   std::map<std::pair<int, bool>, Lane> point_to_point_;
-  Operation fast_;        // the blocking collective
-  Operation fast_end_[2]; // the blocking receive and send
+  Operation fast_;         // the blocking collective
+  Operation fast_end_[2];  // the blocking receive and send
   std::uint64_t last_look_ = 0;
   bool warned_ = false;
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kEndChannel = kShmChannels - 1;  // sends and receives have a channel of their own
 constexpr std::size_t kEndTile = 4 << 20;
+constexpr std::size_t kInstalledTile = 1 << 20;
 constexpr std::size_t kDirectFrom = 16 << 10;  // sends of this size are pulled by the receiver where it can
 
 /// Routes the one channel of a point-to-point program to the channel kept for them.
@@ -56,8 +57,17 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
   situation.pull = setting_.pull && host_ != nullptr;
   situation.rank_order = setting_.reproducible;
   situation.ordered = call.reduction.op == Operator::user;
-  situation.own_counts = call.uneven && call.collective != Collective::all_gather &&
-                         call.collective != Collective::reduce_scatter;
+  situation.own_counts =
+      call.uneven && call.collective != Collective::all_gather && call.collective != Collective::reduce_scatter;
+  if (const Program* const program = installed_for(call, situation.bytes)) {
+    auto& plan = plans_[PlanKey{"installed:" + program->name, call.collective, call.root, call.in_place, true}];
+    if (plan == nullptr) {
+      Result<std::unique_ptr<Plan>> compiled = compile_for(*program, call);
+      if (!compiled) return tl::unexpected(compiled.error());
+      plan = std::move(*compiled);
+    }
+    return Prepared{plan.get(), kInstalledTile, signature_of(call)};
+  }
   const Choice choice = select(situation, setting_.rules);
   Result<const Plan*> plan = plan_for(choice.algorithm, call);
   if (!plan) return tl::unexpected(plan.error());
@@ -93,16 +103,56 @@ Result<const Plan*> Plans::plan_for(const std::string& algorithm, const Call& ca
   options.root = root;
   Result<Program> program = make_program(algorithm, call.collective, setting_.layout, options);
   if (!program) return tl::unexpected(program.error());
-  if (call.in_place && !program->in_place)
-    return fail(ErrorCode::unsupported, fmt::format("program {} cannot run in place", program->name));
-  Result<std::unique_ptr<Plan>> compiled = compile(*program, setting_.rank, call.in_place, *this);
+  Result<std::unique_ptr<Plan>> compiled = compile_for(*program, call);
   if (!compiled) return tl::unexpected(compiled.error());
-  if ((*compiled)->one_sided) {
-    for (const int peer : (*compiled)->touched)
-      if (Status attached = host_->attach(peer); !attached) return tl::unexpected(attached.error());
-  }
   plan = std::move(*compiled);
   return plan.get();
+}
+
+Result<std::unique_ptr<Plan>> Plans::compile_for(const Program& program, const Call& call) {
+  if (call.in_place ? !program.in_place : !program.out_of_place)
+    return fail(ErrorCode::unsupported,
+                fmt::format("program {} cannot run {} place", program.name, call.in_place ? "in" : "out of"));
+  if (program.one_sided && !setting_.pull)
+    return fail(ErrorCode::unsupported,
+                fmt::format("program {} needs ranks that can read each other's memory", program.name));
+  Result<std::unique_ptr<Plan>> compiled = compile(program, setting_.rank, call.in_place, *this);
+  if (!compiled) return compiled;
+  if ((*compiled)->one_sided)
+    for (const int peer : (*compiled)->touched)
+      if (Status attached = host_->attach(peer); !attached) return tl::unexpected(attached.error());
+  return compiled;
+}
+
+void Plans::forget_choices() {
+  for (Cached& cached : cache_) cached.valid = false;
+}
+
+void Plans::set_pull(bool pull) {
+  setting_.pull = pull;
+  forget_choices();
+}
+
+void Plans::set_rules(std::vector<Rule> rules) {
+  setting_.rules = std::move(rules);
+  forget_choices();
+}
+
+void Plans::install(Program program) {
+  installed_.push_back(std::make_unique<Program>(std::move(program)));
+  forget_choices();
+}
+
+const Program* Plans::installed_for(const Call& call, std::size_t bytes) const {
+  for (auto program = installed_.rbegin(); program != installed_.rend(); ++program) {
+    const Shape& shape = (*program)->shape;
+    const bool fits = shape.collective == call.collective && shape.ranks == setting_.layout.ranks() &&
+                      (!has_root(call.collective) || shape.root == call.root) && bytes >= (*program)->min_bytes &&
+                      ((*program)->max_bytes == 0 || bytes <= (*program)->max_bytes) &&
+                      (call.in_place ? (*program)->in_place : (*program)->out_of_place);
+    if (fits) return program->get();
+  }
+  return nullptr;
 }
 
 Result<SendLink*> Plans::send_link(int rank, int channel) {
@@ -110,7 +160,8 @@ Result<SendLink*> Plans::send_link(int rank, int channel) {
   if (link != nullptr) return link.get();
   if (is_here(rank)) {
     if (channel >= kShmChannels)
-      return fail(ErrorCode::unsupported, fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
+      return fail(ErrorCode::unsupported,
+                  fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
     if (Status attached = host_->attach(rank); !attached) return tl::unexpected(attached.error());
     const bool pull = setting_.pull || host_->memory_of(rank).same_process();
     link = host_->open_send(rank, channel, pull ? kDirectFrom : ~std::size_t{0});
@@ -125,7 +176,8 @@ Result<RecvLink*> Plans::recv_link(int rank, int channel) {
   if (link != nullptr) return link.get();
   if (is_here(rank)) {
     if (channel >= kShmChannels)
-      return fail(ErrorCode::unsupported, fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
+      return fail(ErrorCode::unsupported,
+                  fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
     if (Status attached = host_->attach(rank); !attached) return tl::unexpected(attached.error());
     link = host_->open_recv(rank, channel);
   } else {

@@ -52,7 +52,10 @@ class Plans final : public Links {
   Result<SendLink*> send_link(int rank, int channel) override;
   Result<RecvLink*> recv_link(int rank, int channel) override;
 
-  void set_pull(bool pull) { setting_.pull = pull; }
+  void set_pull(bool pull);
+  void set_rules(std::vector<Rule> rules);
+  /// Runs instead of built-in programs, within its size range.
+  void install(Program program);
 
   /// Lets go of links to other hosts, so that nothing refers to users' memory any more.
   void drop_links();
@@ -75,14 +78,18 @@ class Plans final : public Links {
   };
   using PlanKey = std::tuple<std::string, Collective, int /*root*/, bool /*in place*/, bool /*sends*/>;
 
+  void forget_choices();
+  const Program* installed_for(const Call& call, std::size_t bytes) const;
   Result<Prepared> select_and_compile(const Call& call);
   Result<Prepared> prepare_end(const Call& call);
   Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
+  Result<std::unique_ptr<Plan>> compile_for(const Program& program, const Call& call);
   bool is_here(int rank) const { return host_ != nullptr && host_->is_here(rank); }
 
   Setting setting_;
   Host* host_;
   std::unique_ptr<Remote> remote_;
+  std::vector<std::unique_ptr<Program>> installed_;
   std::array<Cached, 64> cache_;
   std::map<PlanKey, std::unique_ptr<Plan>> plans_;
   std::map<std::pair<int, int>, std::unique_ptr<SendLink>> send_links_;

@@ -1,9 +1,9 @@
 #include "communicator/progress.hpp"
 
-#include <csignal>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <thread>
 
 #include "communicator/impl.hpp"

@@ -1,6 +1,5 @@
 // What a rank says of itself to peers that wonder, and what it finds out about them.
 #include <fmt/core.h>
-
 #include <unistd.h>
 
 #include <utility>

@@ -43,8 +43,10 @@ std::size_t bytes_of(const Call& call, int ranks) {
     case Collective::reduce_scatter:
     case Collective::all_to_all:
     case Collective::gather:
-    case Collective::scatter: return call.count * element * static_cast<std::size_t>(ranks);
-    default: return call.count * element;
+    case Collective::scatter:
+      return call.count * element * static_cast<std::size_t>(ranks);
+    default:
+      return call.count * element;
   }
 }
 

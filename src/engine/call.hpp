@@ -18,10 +18,10 @@ struct Call {
   std::size_t count = 0;  // elements: whole vector, or a block where blocks are alike
   DataType type = DataType::uint8;
   Reduction reduction;
-  int root = 0;           // point_to_point: the peer
-  bool sends = true;      // point_to_point: which end
+  int root = 0;       // point_to_point: the peer
+  bool sends = true;  // point_to_point: which end
   bool in_place = false;
-  bool uneven = false;    // a v-form: the spans below hold one entry per rank
+  bool uneven = false;  // a v-form: the spans below hold one entry per rank
   std::span<const std::size_t> send_counts;
   std::span<const std::size_t> send_offsets;
   std::span<const std::size_t> recv_counts;

@@ -12,10 +12,13 @@ namespace {
 bool holds_all_blocks(Collective collective, Buffer buffer) {
   switch (collective) {
     case Collective::all_gather:
-    case Collective::gather: return buffer == Buffer::output;
+    case Collective::gather:
+      return buffer == Buffer::output;
     case Collective::reduce_scatter:
-    case Collective::scatter: return buffer == Buffer::input;
-    default: return true;
+    case Collective::scatter:
+      return buffer == Buffer::input;
+    default:
+      return true;
   }
 }
 
@@ -56,9 +59,8 @@ Status Execution::bind(const Call& call) {
   const Shape& shape = plan_->shape;
   type_ = call.type;
   reduction_ = call.reduction;
-  kernel_ = reduces(shape.collective) && call.reduction.op != Operator::user
-                ? find_kernel(call.type, call.reduction.op)
-                : nullptr;
+  kernel_ = reduces(shape.collective) && call.reduction.op != Operator::user ? find_kernel(call.type, call.reduction.op)
+                                                                             : nullptr;
   base_[0] = static_cast<std::byte*>(const_cast<void*>(call.send));
   base_[1] = static_cast<std::byte*>(call.recv);
   const std::span<const std::size_t> counts[2] = {call.send_counts, call.recv_counts};
@@ -84,9 +86,9 @@ Status Execution::bind(const Call& call) {
   if (call.uneven || !extents_[1].alike())
     for (const Cells& like : plan_->scratch_like)
       if (like.count == 0)
-        return fail(ErrorCode::unsupported,
-                    fmt::format("program {} holds chunks of unknown size in scratch and cannot run uneven ones",
-                                plan_->name));
+        return fail(
+            ErrorCode::unsupported,
+            fmt::format("program {} holds chunks of unknown size in scratch and cannot run uneven ones", plan_->name));
   const std::size_t wanted = scratch_stride_ * static_cast<std::size_t>(plan_->scratch_chunks);
   if (scratch_.size() < wanted) scratch_.resize(wanted);
   base_[2] = scratch_.data();
@@ -262,8 +264,8 @@ Extent Execution::scratch_extent(int rank, int chunk) const {
 
 Extent Execution::tile_extent(const Cells& cells, int chunk, std::size_t tile) const {
   const int index = cells.first + chunk;
-  const Extent whole = cells.buffer == Buffer::scratch ? scratch_extent(cells.rank, index)
-                                                       : extent_on(cells.rank, cells.buffer, index);
+  const Extent whole =
+      cells.buffer == Buffer::scratch ? scratch_extent(cells.rank, index) : extent_on(cells.rank, cells.buffer, index);
   const std::size_t begin = std::min(tile * tile_, whole.bytes);
   return {whole.offset + begin, std::min(tile_, whole.bytes - begin)};
 }

@@ -56,8 +56,8 @@ class Execution {
     bool begun = false;
     Cursor in;
     Cursor out;
-    std::vector<std::uint64_t> sent_mark;   // per step: link's sent() when the step was done
-    std::vector<std::byte> temporary;       // results that are forwarded and not stored
+    std::vector<std::uint64_t> sent_mark;  // per step: link's sent() when the step was done
+    std::vector<std::byte> temporary;      // results that are forwarded and not stored
   };
   struct Remote {  // a peer's buffers, as its entry said
     bool known = false;
@@ -65,7 +65,7 @@ class Execution {
     std::uint64_t address[3] = {};
   };
   struct Span {
-    std::byte* data = nullptr;        // null: has to be pulled from `address`
+    std::byte* data = nullptr;  // null: has to be pulled from `address`
     std::uint64_t address = 0;
     std::size_t bytes = 0;
     int rank = kSelf;

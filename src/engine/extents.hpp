@@ -49,14 +49,13 @@ struct Extents {
   std::size_t largest(int blocks) const {
     std::size_t most = 0;
     if (counts.empty() || only_block >= 0) return elements_per_chunk(block_count(std::max(only_block, 0))) * element;
-    for (int block = 0; block < blocks; ++block) most = std::max(most, elements_per_chunk(block_count(block)) * element);
+    for (int block = 0; block < blocks; ++block)
+      most = std::max(most, elements_per_chunk(block_count(block)) * element);
     return most;
   }
 
   /// Whether all chunks have the same size.
-  bool alike() const {
-    return chunks == 1 || elements_per_chunk(count) * static_cast<std::size_t>(chunks) == count;
-  }
+  bool alike() const { return chunks == 1 || elements_per_chunk(count) * static_cast<std::size_t>(chunks) == count; }
 
  private:
   /// Chunks start on cache lines relative to their block, so that two ranks never write the same line.

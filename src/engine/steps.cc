@@ -24,17 +24,25 @@ std::size_t slice_of(std::size_t bytes, std::size_t offset, std::size_t limit) {
 bool Execution::run_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
   const Step& step = ready.step;
   switch (step.kind) {
-    case StepKind::nop: return true;
-    case StepKind::send: return run_send(worker, state, step);
+    case StepKind::nop:
+      return true;
+    case StepKind::send:
+      return run_send(worker, state, step);
     case StepKind::recv:
     case StepKind::recv_reduce:
     case StepKind::recv_copy_send:
     case StepKind::recv_reduce_send:
-    case StepKind::recv_reduce_copy_send: return run_receive(worker, state, step);
-    case StepKind::copy: return run_copy(state, step);
-    case StepKind::reduce: return run_reduce(state, step);
-    case StepKind::signal: host_->signal(step.peer, worker.channel); return true;
-    case StepKind::wait: return host_->take_signal(step.peer, worker.channel);
+    case StepKind::recv_reduce_copy_send:
+      return run_receive(worker, state, step);
+    case StepKind::copy:
+      return run_copy(state, step);
+    case StepKind::reduce:
+      return run_reduce(state, step);
+    case StepKind::signal:
+      host_->signal(step.peer, worker.channel);
+      return true;
+    case StepKind::wait:
+      return host_->take_signal(step.peer, worker.channel);
   }
   return true;
 }
@@ -147,10 +155,11 @@ bool Execution::wrong_chunk(const PlanWorker& worker, const Arrival& arrival) {
   Error error;
   error.code = ErrorCode::mismatch;
   error.peer = worker.recv_rank;
-  error.message = arrival.tag == tag_
-                      ? fmt::format("rank {} sent {} bytes where others were expected: its counts differ",
-                                    worker.recv_rank, arrival.bytes)
-                      : fmt::format("rank {} is in operation {} with another call", worker.recv_rank, arrival.tag.number);
+  error.message =
+      arrival.tag == tag_
+          ? fmt::format("rank {} sent {} bytes where others were expected: its counts differ", worker.recv_rank,
+                        arrival.bytes)
+          : fmt::format("rank {} is in operation {} with another call", worker.recv_rank, arrival.tag.number);
   return fail_with(std::move(error));
 }
 

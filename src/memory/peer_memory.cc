@@ -46,8 +46,8 @@ Result<std::byte*> PeerMemory::map(const RegionName& name, std::uint32_t generat
   struct stat info {};
   if (::fstat(descriptor->get(), &info) != 0) return system_error("fstat of shared memory");
   if (static_cast<std::uint64_t>(info.st_size) < name.bytes)
-    return fail(ErrorCode::refused, fmt::format("process {} announced {} bytes, its memory has {}", pid_, name.bytes,
-                                                info.st_size));
+    return fail(ErrorCode::refused,
+                fmt::format("process {} announced {} bytes, its memory has {}", pid_, name.bytes, info.st_size));
   Result<Mapping> mapping = Mapping::of(descriptor->get(), name.bytes);
   if (!mapping) return tl::unexpected(mapping.error());
   return mappings_.emplace(name.number, std::move(*mapping)).first->second.data();

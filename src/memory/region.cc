@@ -1,7 +1,7 @@
 #include "memory/region.hpp"
 
-#include <fmt/core.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -129,7 +129,8 @@ std::uint32_t region_generation() { return registry().generation(); }
 
 Result<Reach> register_buffer(void* memory, std::size_t bytes) {
   if (memory == nullptr || bytes == 0)
-    return fail(ErrorCode::invalid_argument, fmt::format("register_buffer: {} of {} bytes is no buffer", memory, bytes));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("register_buffer: {} of {} bytes is no buffer", memory, bytes));
   if (find_region(memory, bytes)) return Reach::mapped;
   return cross_memory_attach_works() ? Reach::attached : Reach::staged;
 }

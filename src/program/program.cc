@@ -6,9 +6,9 @@
 namespace tutti {
 
 std::string_view name_of(Collective collective) {
-  static constexpr std::string_view kNames[kCollectives] = {"all_reduce",     "reduce",     "broadcast", "all_gather",
-                                                            "reduce_scatter", "all_to_all", "gather",    "scatter",
-                                                            "barrier",        "point_to_point"};
+  static constexpr std::string_view kNames[kCollectives] = {
+      "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter",
+      "all_to_all", "gather", "scatter",   "barrier",    "point_to_point"};
   const auto index = static_cast<std::size_t>(collective);
   return index < kCollectives ? kNames[index] : "?";
 }
@@ -24,17 +24,14 @@ bool reduces(Collective collective) {
 }
 
 std::string_view name_of(StepKind kind) {
-  static constexpr std::string_view kNames[] = {"nop",    "send",   "recv",
-                                                "recv_reduce", "recv_copy_send", "recv_reduce_send",
-                                                "recv_reduce_copy_send", "copy", "reduce",
-                                                "signal", "wait"};
+  static constexpr std::string_view kNames[] = {
+      "nop",  "send",   "recv",   "recv_reduce", "recv_copy_send", "recv_reduce_send", "recv_reduce_copy_send",
+      "copy", "reduce", "signal", "wait"};
   const auto index = static_cast<std::size_t>(kind);
   return index < std::size(kNames) ? kNames[index] : "?";
 }
 
-bool receives(StepKind kind) {
-  return kind >= StepKind::recv && kind <= StepKind::recv_reduce_copy_send;
-}
+bool receives(StepKind kind) { return kind >= StepKind::recv && kind <= StepKind::recv_reduce_copy_send; }
 
 bool sends(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::recv_copy_send || kind == StepKind::recv_reduce_send ||
@@ -48,23 +45,33 @@ bool reduces(StepKind kind) {
 
 int input_chunks(const Shape& shape, int rank) {
   switch (shape.collective) {
-    case Collective::broadcast: return rank == shape.root ? shape.chunks : 0;
+    case Collective::broadcast:
+      return rank == shape.root ? shape.chunks : 0;
     case Collective::reduce_scatter:
-    case Collective::all_to_all: return shape.ranks * shape.chunks;
-    case Collective::scatter: return rank == shape.root ? shape.ranks * shape.chunks : 0;
-    case Collective::point_to_point: return rank == 0 ? shape.chunks : 0;
-    default: return shape.chunks;
+    case Collective::all_to_all:
+      return shape.ranks * shape.chunks;
+    case Collective::scatter:
+      return rank == shape.root ? shape.ranks * shape.chunks : 0;
+    case Collective::point_to_point:
+      return rank == 0 ? shape.chunks : 0;
+    default:
+      return shape.chunks;
   }
 }
 
 int output_chunks(const Shape& shape, int rank) {
   switch (shape.collective) {
-    case Collective::reduce: return rank == shape.root ? shape.chunks : 0;
+    case Collective::reduce:
+      return rank == shape.root ? shape.chunks : 0;
     case Collective::all_gather:
-    case Collective::all_to_all: return shape.ranks * shape.chunks;
-    case Collective::gather: return rank == shape.root ? shape.ranks * shape.chunks : 0;
-    case Collective::point_to_point: return rank == 1 ? shape.chunks : 0;
-    default: return shape.chunks;
+    case Collective::all_to_all:
+      return shape.ranks * shape.chunks;
+    case Collective::gather:
+      return rank == shape.root ? shape.ranks * shape.chunks : 0;
+    case Collective::point_to_point:
+      return rank == 1 ? shape.chunks : 0;
+    default:
+      return shape.chunks;
   }
 }
 

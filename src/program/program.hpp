@@ -44,7 +44,7 @@ bool reduces(Collective collective);
 
 enum class Buffer : std::uint8_t { input, output, scratch };
 
-inline constexpr int kSelf = -1;  // as a cell's rank: the rank that runs the step
+inline constexpr int kSelf = -1;    // as a cell's rank: the rank that runs the step
 inline constexpr int kNobody = -1;  // as a worker's peer
 
 /// `count` consecutive chunks of a buffer of a rank.
@@ -119,7 +119,7 @@ struct RankProgram {
 struct Shape {
   Collective collective = Collective::all_reduce;
   int ranks = 1;
-  int root = 0;    // where has_root(collective)
+  int root = 0;  // where has_root(collective)
   int chunks = 1;
 
   bool operator==(const Shape&) const = default;
@@ -132,9 +132,9 @@ int output_chunks(const Shape& shape, int rank);
 struct Program {
   std::string name;
   Shape shape;
-  bool in_place = true;      // may run with input and output aliased as the collective defines it
+  bool in_place = true;  // may run with input and output aliased as the collective defines it
   bool out_of_place = true;
-  bool one_sided = false;    // has steps that touch other ranks' memory: needs all of them on one host
+  bool one_sided = false;       // has steps that touch other ranks' memory: needs all of them on one host
   std::uint64_t min_bytes = 0;  // size range it is meant for, of the whole vector; max 0: no limit
   std::uint64_t max_bytes = 0;
   std::function<RankProgram(int rank)> part;

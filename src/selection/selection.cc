@@ -47,8 +47,7 @@ std::optional<Collective> parse_collective(std::string_view text) {
 }
 
 tl::unexpected<Error> unreadable(std::string_view rule, std::string_view part, std::string_view expected) {
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("selection rule '{}': '{}' is not {}", rule, part, expected));
+  return fail(ErrorCode::invalid_argument, fmt::format("selection rule '{}': '{}' is not {}", rule, part, expected));
 }
 
 Result<Rule> parse_rule(std::string_view text) {
@@ -80,20 +79,25 @@ Result<Rule> parse_rule(std::string_view text) {
 
 Choice direct(const Situation& s) {
   Choice choice{"direct_pull", "", kPullTile};
-  if (s.collective == Collective::all_reduce || s.collective == Collective::all_gather) choice.when_mapped = "direct_push";
+  if (s.collective == Collective::all_reduce || s.collective == Collective::all_gather)
+    choice.when_mapped = "direct_push";
   return choice;
 }
 
 /// Up to where one hop each, with everything received by everybody, is best on one host.
 std::size_t oneshot_limit(const Situation& s) {
   switch (s.collective) {
-    case Collective::all_reduce: return s.ranks == 2 ? 16 << 10 : 4 << 10;
+    case Collective::all_reduce:
+      return s.ranks == 2 ? 16 << 10 : 4 << 10;
     case Collective::all_gather:
     case Collective::all_to_all:
     case Collective::gather:
-    case Collective::scatter: return static_cast<std::size_t>(s.ranks) * (4 << 10);
-    case Collective::reduce_scatter: return static_cast<std::size_t>(s.ranks) * (4 << 10);
-    default: return 8 << 10;
+    case Collective::scatter:
+      return static_cast<std::size_t>(s.ranks) * (4 << 10);
+    case Collective::reduce_scatter:
+      return static_cast<std::size_t>(s.ranks) * (4 << 10);
+    default:
+      return 8 << 10;
   }
 }
 
@@ -105,8 +109,10 @@ Choice on_one_host(const Situation& s) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::broadcast:
-    case Collective::reduce: return {"ring", "", kPushTile};
-    default: return {"oneshot", "", 0};
+    case Collective::reduce:
+      return {"ring", "", kPushTile};
+    default:
+      return {"oneshot", "", 0};
   }
 }
 
@@ -130,7 +136,8 @@ Choice across_hosts(const Situation& s) {
     case Collective::all_to_all:
       if (s.bytes <= small && s.ranks > 8) return {"bruck", "", 0};
       return {"oneshot", "", 0};
-    default: return {"oneshot", "", 0};
+    default:
+      return {"oneshot", "", 0};
   }
 }
 

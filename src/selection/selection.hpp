@@ -14,9 +14,9 @@
 namespace tutti {
 
 struct Choice {
-  std::string algorithm;        // a built-in, or "file:NAME" of a program read from TUTTI_PLAN_DIR
-  std::string when_mapped;      // to run instead if every rank's buffers can be mapped; may be empty
-  std::size_t tile = 0;         // bytes of a chunk run through the program at a time; 0: all
+  std::string algorithm;    // a built-in algorithm
+  std::string when_mapped;  // to run instead if every rank's buffers can be mapped; may be empty
+  std::size_t tile = 0;     // bytes of a chunk run through the program at a time; 0: all
 
   bool operator==(const Choice&) const = default;
 };
@@ -41,12 +41,12 @@ struct Situation {
   std::size_t bytes = 0;
   int ranks = 1;
   int hosts = 1;
-  bool even_hosts = true;      // as many ranks on each
-  bool crowded = false;        // more ranks on a host than cores
-  bool pull = false;           // every rank can read the memory of every other
-  bool rank_order = false;     // mode `reproducible`
-  bool ordered = false;        // a user's function, which need not commute
-  bool own_counts = false;     // a v-form whose counts only its rank knows
+  bool even_hosts = true;   // as many ranks on each
+  bool crowded = false;     // more ranks on a host than cores
+  bool pull = false;        // every rank can read the memory of every other
+  bool rank_order = false;  // mode `reproducible`
+  bool ordered = false;     // a user's function, which need not commute
+  bool own_counts = false;  // a v-form whose counts only its rank knows
 };
 
 /// The first rule that fits, else the defaults.

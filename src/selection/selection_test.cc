@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
+#include "selection/tuning.hpp"
+
 namespace tutti {
 namespace {
 
@@ -15,14 +19,23 @@ TEST(Rules, ReadWhatTheyWrite) {
 }
 
 TEST(Rules, NameThePartThatCannotBeRead) {
-  const char* const broken[][2] = {{"all_redcue:*:ring", "all_redcue"}, {"all_reduce:9-3:ring", "9-3"},
-                                   {"all_reduce:*", "form"},            {"all_reduce:1X-2X:ring", "1X-2X"},
-                                   {"all_reduce:*:", "program"},        {"all_reduce:*:ring@x", "'x'"}};
+  const char* const broken[][2] = {
+      {"all_redcue:*:ring", "all_redcue"}, {"all_reduce:9-3:ring", "9-3"}, {"all_reduce:*", "form"},
+      {"all_reduce:1X-2X:ring", "1X-2X"},  {"all_reduce:*:", "program"},   {"all_reduce:*:ring@x", "'x'"}};
   for (const auto& [text, part] : broken) {
     const auto rules = parse_rules(text);
     ASSERT_FALSE(rules) << text;
     EXPECT_NE(rules.error().message.find(part), std::string::npos) << rules.error().message;
   }
+}
+
+TEST(Tuning, IsReadAsItWasWrittenAndAbsentFilesHoldNoRules) {
+  const std::string path = testing::TempDir() + "tutti-tuning-test.rules";
+  const auto rules = parse_rules("all_reduce:0-32K:oneshot;all_gather:*:ring@256K").value();
+  ASSERT_TRUE(save_tuning(path, rules, "made by a test"));
+  EXPECT_EQ(load_tuning(path).value(), rules);
+  std::remove(path.c_str());
+  EXPECT_TRUE(load_tuning(path).value().empty());
 }
 
 TEST(Select, PrefersTheUsersRule) {

@@ -56,8 +56,7 @@ bool Host::take_signal(int peer, int channel) {
 }
 
 std::unique_ptr<SendLink> Host::open_send(int peer, int channel, std::size_t direct_from) {
-  return std::make_unique<ShmSendLink>(peers_[static_cast<std::size_t>(peer)]->segment, rank_, channel,
-                                       direct_from);
+  return std::make_unique<ShmSendLink>(peers_[static_cast<std::size_t>(peer)]->segment, rank_, channel, direct_from);
 }
 
 std::unique_ptr<RecvLink> Host::open_recv(int peer, int channel) {

@@ -16,8 +16,8 @@
 namespace tutti {
 
 inline constexpr std::size_t kCacheLine = 64;
-inline constexpr int kShmChannels = 8;            // links per pair of ranks; point-to-point has one of its own
-inline constexpr std::size_t kEagerBytes = 48;    // payload beside its flag
+inline constexpr int kShmChannels = 8;          // links per pair of ranks; point-to-point has one of its own
+inline constexpr std::size_t kEagerBytes = 48;  // payload beside its flag
 inline constexpr int kPipeLines = 64;
 inline constexpr int kPipeSlots = 8;
 inline constexpr std::size_t kSlotBytes = 64 << 10;
@@ -34,7 +34,7 @@ struct alignas(kCacheLine) PipeLine {
   };
 
   std::atomic<std::uint32_t> flag;
-  std::uint32_t number;     // of the operation
+  std::uint32_t number;  // of the operation
   std::uint32_t signature;
   std::uint32_t bytes : 24;
   std::uint32_t kind : 8;
@@ -61,8 +61,8 @@ struct alignas(kCacheLine) Entry {
   };
   std::atomic<std::uint32_t> number;  // operation number plus one
   std::uint32_t signature;
-  std::uint32_t generation;           // of the process's regions
-  std::uint32_t mapped;               // input and output both lie in regions
+  std::uint32_t generation;  // of the process's regions
+  std::uint32_t mapped;      // input and output both lie in regions
   Side input;
   Side output;
   Side scratch;
@@ -73,7 +73,7 @@ struct alignas(kCacheLine) Current {
   std::atomic<std::uint32_t> number;  // operation number plus one
   std::atomic<std::uint32_t> signature;
   std::atomic<std::uint64_t> count;
-  std::atomic<std::uint32_t> what;    // collective, type and operator, a byte each
+  std::atomic<std::uint32_t> what;  // collective, type and operator, a byte each
   std::atomic<std::int32_t> root;
 };
 
@@ -101,7 +101,7 @@ struct SegmentName {
   std::uint64_t process = 0;  // differs between processes, even of equal pid in two namespaces
   std::uint64_t address = 0;  // in its own process
   std::uint64_t bytes = 0;
-  std::int32_t ranks = 0;     // it has room for pipes from so many
+  std::int32_t ranks = 0;  // it has room for pipes from so many
 };
 
 class Segment {

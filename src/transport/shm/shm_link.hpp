@@ -36,8 +36,8 @@ class ShmSendLink final : public SendLink {
   Pipe& pipe_;
   std::size_t direct_from_;
   std::uint64_t sent_ = 0;
-  std::uint64_t consumed_ = 0;      // as last read
-  std::uint64_t last_direct_ = 0;   // number after the last frame offered for pulling
+  std::uint64_t consumed_ = 0;     // as last read
+  std::uint64_t last_direct_ = 0;  // number after the last frame offered for pulling
   std::uint64_t staged_ = 0;
   std::uint64_t slot_freed_by_[kPipeSlots] = {};  // frame that must be consumed before the slot is free
 };
