@@ -23,11 +23,21 @@ test: ## all tests
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) -j $(JOBS)
 
-bench: ## every collective over sizes, in nccl-tests' layout, with JSON in build/bench/
+bench: bench-build ## Open MPI, MPICH, Gloo and us side by side: table, JSON and plots in build/bench/ (15 minutes)
+	@bench/run.py $(BUILD)
+
+bench-quick: bench-build ## the same in two minutes
+	@bench/run.py $(BUILD) --quick
+
+bench-compare: bench-build ## this tree against another revision's library: make bench-compare BASE=rev
+	@test -n "$(BASE)" || { echo "make bench-compare BASE=revision" >&2; exit 2; }
+	@JOBS=$(JOBS) bench/compare $(BUILD) $(BASE) --quick
+
+.PHONY: bench-build bench-quick bench-compare
+bench-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS)
-	@scripts/bench $(BUILD)
+	@cmake --build $(BUILD) -j $(JOBS) --target peers micro_bench reduce_bench
 
 lint: ## format, clang-tidy, self-contained headers, direction of includes
 	@scripts/install-deps lint

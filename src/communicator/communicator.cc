@@ -24,6 +24,15 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, const Result<Call>& ca
   return impl->run(*call);
 }
 
+Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective, const void* send, void* recv,
+           std::size_t count, DataType type, const Reduction& reduction = {}, int root = 0) {
+  if (!in_group()) {
+    std::optional<Status> repeated = impl->repeat({collective, type, reduction.op, root, send, recv, count});
+    if (repeated) return std::move(*repeated);
+  }
+  return run(impl, make_call(place_of(*impl), collective, send, recv, count, type, reduction, root));
+}
+
 }  // namespace
 
 // Work -----------------------------------------------------------------------------------------------------------
@@ -88,36 +97,35 @@ void Communicator::abort(std::string_view reason) {
   impl_->break_with(std::move(error), true);
 }
 
-#define TUTTI_CALL(...) run(impl_, make_call(place_of(*impl_), __VA_ARGS__))
 #define TUTTI_SUBMIT(...) submit(make_call(place_of(*impl_), __VA_ARGS__))
 
 Status Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op) {
-  return TUTTI_CALL(Collective::all_reduce, send, recv, count, type, op);
+  return run(impl_, Collective::all_reduce, send, recv, count, type, op);
 }
 Status Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op,
                             int root) {
-  return TUTTI_CALL(Collective::reduce, send, recv, count, type, op, root);
+  return run(impl_, Collective::reduce, send, recv, count, type, op, root);
 }
 Status Communicator::broadcast(const void* send, void* recv, std::size_t count, DataType type, int root) {
-  return TUTTI_CALL(Collective::broadcast, send, recv, count, type, {}, root);
+  return run(impl_, Collective::broadcast, send, recv, count, type, {}, root);
 }
 Status Communicator::all_gather(const void* send, void* recv, std::size_t count, DataType type) {
-  return TUTTI_CALL(Collective::all_gather, send, recv, count, type);
+  return run(impl_, Collective::all_gather, send, recv, count, type);
 }
 Status Communicator::reduce_scatter(const void* send, void* recv, std::size_t count, DataType type,
                                     const Reduction& op) {
-  return TUTTI_CALL(Collective::reduce_scatter, send, recv, count, type, op);
+  return run(impl_, Collective::reduce_scatter, send, recv, count, type, op);
 }
 Status Communicator::all_to_all(const void* send, void* recv, std::size_t count, DataType type) {
-  return TUTTI_CALL(Collective::all_to_all, send, recv, count, type);
+  return run(impl_, Collective::all_to_all, send, recv, count, type);
 }
 Status Communicator::gather(const void* send, void* recv, std::size_t count, DataType type, int root) {
-  return TUTTI_CALL(Collective::gather, send, recv, count, type, {}, root);
+  return run(impl_, Collective::gather, send, recv, count, type, {}, root);
 }
 Status Communicator::scatter(const void* send, void* recv, std::size_t count, DataType type, int root) {
-  return TUTTI_CALL(Collective::scatter, send, recv, count, type, {}, root);
+  return run(impl_, Collective::scatter, send, recv, count, type, {}, root);
 }
-Status Communicator::barrier() { return TUTTI_CALL(Collective::barrier, nullptr, nullptr, 0, DataType::uint8); }
+Status Communicator::barrier() { return run(impl_, Collective::barrier, nullptr, nullptr, 0, DataType::uint8); }
 
 Status Communicator::all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts,
                                   std::span<const std::size_t> offsets, DataType type) {

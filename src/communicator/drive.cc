@@ -29,32 +29,67 @@ void Operation::own_counts() {
 
 Status CommunicatorImpl::run(const Call& call) {
   if (broken_.load(std::memory_order_acquire)) return status();
-  if (!take_token()) {
-    const std::shared_ptr<Operation> operation = submit(call);
-    return wait(*operation, Deadline::never());
-  }
-  Operation& operation = call.collective == Collective::point_to_point ? fast_end_[call.sends ? 1 : 0] : fast_;
-  if (has_mail_.load(std::memory_order_acquire)) take_mail();
+  if (!take_token()) return wait(*submit(call), Deadline::never());
   Lane& lane = lane_of(call);
-  if (lane.active != nullptr || !lane.waiting.empty()) {
+  if (!nothing_pending(lane)) {
     give_token();
-    const std::shared_ptr<Operation> queued = submit(call);
-    return wait(*queued, Deadline::never());
+    return wait(*submit(call), Deadline::never());
   }
+  const bool end = call.collective == Collective::point_to_point;
+  const Repeatable key{call.collective, call.type, call.reduction.op, call.root, call.send, call.recv, call.count};
+  Remembered* const slot = end ? nullptr : &slot_of(key);
+  Operation& operation = end ? fast_end_[call.sends ? 1 : 0] : slot->operation;
   operation.call = call;
-  operation.done.store(false, std::memory_order_relaxed);
-  operation.error.reset();
   activate(lane, operation);
+  const Status result = run_owned(operation);
+  if (!end) {
+    slot->call = key;
+    // What the arguments alone do not tell, or what works on a copy of them, is bound anew each time.
+    slot->bound =
+        result.has_value() && !call.uneven && operation.call.send == call.send && call.reduction.op != Operator::user;
+  }
+  give_token();
+  return result;
+}
+
+std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call) {
+  Remembered& slot = slot_of(call);
+  if (broken_.load(std::memory_order_acquire) || !take_token()) return std::nullopt;
+  if (!slot.bound || !(slot.call == call) || !nothing_pending(collectives_)) {
+    give_token();
+    return std::nullopt;
+  }
+  Operation& operation = slot.operation;
+  begin(collectives_, operation);
+  const OperationTag tag{collectives_.number++, operation.execution.tag().signature};
+  publish_current(operation.call, tag);
+  operation.execution.restart(tag);
   const Status result = run_owned(operation);
   give_token();
   return result;
+}
+
+CommunicatorImpl::Remembered& CommunicatorImpl::slot_of(const Repeatable& call) {
+  const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(call.recv) >> 6) * 31 + call.count * 7 +
+                              static_cast<std::uint64_t>(call.collective);
+  return remembered_[mixed % std::size(remembered_)];
+}
+
+/// Whether a call may run at once, without overtaking others of its lane.
+bool CommunicatorImpl::nothing_pending(const Lane& lane) {
+  if (has_mail_.load(std::memory_order_acquire)) take_mail();
+  return lane.active == nullptr && lane.waiting.empty();
+}
+
+void CommunicatorImpl::forget() {
+  for (Remembered& each : remembered_) each.bound = false;
 }
 
 Status CommunicatorImpl::configure(const std::function<void(Plans&)>& change) {
   if (!take_token())
     return fail(ErrorCode::invalid_argument, "programs can be chosen only while no operation is under way");
   const bool idle_now = collectives_.active == nullptr && collectives_.waiting.empty();
-  if (idle_now) change(*plans_);
+  if (idle_now) change(*plans_), forget();
   give_token();
   if (!idle_now)
     return fail(ErrorCode::invalid_argument, "programs can be chosen only while no operation is under way");
@@ -62,7 +97,7 @@ Status CommunicatorImpl::configure(const std::function<void(Plans&)>& change) {
 }
 
 Status CommunicatorImpl::run_owned(Operation& operation) {
-  Waiter waiter(crowded_);
+  Waiter waiter(wait_policy_);
   while (true) {
     const bool moved = service();
     if (operation.done.load(std::memory_order_relaxed)) break;
@@ -101,7 +136,7 @@ bool CommunicatorImpl::drive() {
 bool CommunicatorImpl::idle() { return queued_.load(std::memory_order_acquire) == 0; }
 
 Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
-  Waiter waiter(crowded_);
+  Waiter waiter(wait_policy_);
   while (!operation.done.load(std::memory_order_acquire)) {
     if (deadline.passed()) return fail(ErrorCode::timed_out, "the operation is still under way");
     if (take_token()) {
@@ -141,11 +176,17 @@ void CommunicatorImpl::activate_next(Lane& lane) {
   while (lane.active == nullptr && !lane.waiting.empty()) activate(lane, *lane.waiting.front());
 }
 
-/// Starts an operation; one that cannot start is finished at once with its error.
-void CommunicatorImpl::activate(Lane& lane, Operation& operation) {
+void CommunicatorImpl::begin(Lane& lane, Operation& operation) {
   lane.active = &operation;
+  operation.done.store(false, std::memory_order_relaxed);
+  operation.error.reset();
   operation.deadline = options_.timeout > 0 ? Deadline::in(options_.timeout) : Deadline::never();
   warned_ = false;
+}
+
+/// Starts an operation; one that cannot start is finished at once with its error.
+void CommunicatorImpl::activate(Lane& lane, Operation& operation) {
+  begin(lane, operation);
   const Status started = start(lane, operation);
   if (!started) {
     const Error error = with_context(started.error(), &operation);
@@ -247,6 +288,7 @@ void CommunicatorImpl::fail_all() {
   const Error error = status().error();
   // Links to other hosts refer to users' memory, which is theirs again once their calls have returned.
   leave_peers_alone();
+  forget();
   const auto fail_lane = [&](Lane& lane) {
     while (lane.active != nullptr || !lane.waiting.empty()) {
       Operation& operation = lane.active != nullptr ? *lane.active : *lane.waiting.front();

@@ -18,6 +18,8 @@ thread_local std::vector<Pending> t_pending;
 
 }  // namespace
 
+bool in_group() { return t_depth > 0; }
+
 bool put_in_group(const std::shared_ptr<CommunicatorImpl>& communicator, const Call& call) {
   if (t_depth == 0) return false;
   auto held = std::make_shared<Operation>();

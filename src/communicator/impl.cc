@@ -44,6 +44,7 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       departed_(identity_.members.size()),
       dead_(identity_.members.size()) {
   crowded_ = layout_.local_size > usable_cores();
+  wait_policy_ = WaitPolicy::of(crowded_);
   uses_tcp_ = layout_.hosts > 1;
   for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
     if (static_cast<int>(peer) != rank() &&

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,19 @@ struct Identity {
   std::vector<Member> members;
 };
 
+/// The arguments by which a collective call is recognised as one made before.
+struct Repeatable {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::uint8;
+  Operator op = Operator::sum;
+  int root = 0;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::size_t count = 0;
+
+  bool operator==(const Repeatable&) const = default;
+};
+
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
   static Result<std::shared_ptr<CommunicatorImpl>> create(std::shared_ptr<Job> job, Identity identity, Segment segment,
@@ -63,6 +77,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   /// Runs a call to its end on this thread.
   Status run(const Call& call);
+  /// The same where it was made before with the same arguments: nothing is checked, chosen or bound again.
+  std::optional<Status> repeat(const Repeatable& call);
   /// Hands a call to whoever drives; never blocks.
   std::shared_ptr<Operation> submit(const Call& call);
   /// Drives if nobody does. True if anything moved.
@@ -98,15 +114,25 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
     std::uint32_t number = 0;
   };
 
+  struct Remembered {
+    Repeatable call;
+    bool bound = false;
+    Operation operation;
+  };
+
   bool take_token() { return !token_.exchange(true, std::memory_order_acquire); }
   void give_token() { token_.store(false, std::memory_order_release); }
 
   // drive.cc; the token is held
   Status run_owned(Operation& operation);
+  Remembered& slot_of(const Repeatable& call);
+  bool nothing_pending(const Lane& lane);
+  void forget();
   bool service();
   bool service_all();
   void take_mail();
   Lane& lane_of(const Call& call);
+  void begin(Lane& lane, Operation& operation);
   void activate(Lane& lane, Operation& operation);
   void activate_next(Lane& lane);
   bool advance(Lane& lane);
@@ -134,6 +160,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<Plans> plans_;
   std::string rules_text_;
   bool crowded_ = false;
+  WaitPolicy wait_policy_;
   bool uses_tcp_ = false;
   bool shares_process_ = false;
   std::atomic<bool> inside_{false};  // in the middle of steps; kept only where ranks share the process
@@ -146,8 +173,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   Lane collectives_;
   std::map<std::pair<int, bool>, Lane> point_to_point_;
-  Operation fast_;         // the blocking collective
-  Operation fast_end_[2];  // the blocking receive and send
+  Remembered remembered_[8];  // blocking collectives, by their arguments
+  Operation fast_end_[2];     // the blocking receive and send
   std::uint64_t last_look_ = 0;
   bool warned_ = false;
 

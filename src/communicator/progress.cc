@@ -32,7 +32,7 @@ void Progress::attend(const std::shared_ptr<CommunicatorImpl>& communicator) {
 
 void Progress::loop() {
   pthread_setname_np(pthread_self(), "tutti-progress");
-  Waiter waiter(true);
+  Waiter waiter(WaitPolicy::of(true));
   std::vector<std::shared_ptr<CommunicatorImpl>> current;
   while (true) {
     {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <limits>
 #include <map>
@@ -10,6 +11,7 @@
 #include <random>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -345,6 +347,87 @@ TEST(Agreement, NeverSplitsEvenWhenMessagesTakeLongerThanAnyoneWaits) {
     if (expect_one_set(run, false) != nullptr) ++agreed;
   }
   EXPECT_GT(agreed, 500);
+}
+
+// Members whose messages are delivered by hand.
+class Stage {
+ public:
+  explicit Stage(int members) {
+    for (int member = 0; member < members; ++member) {
+      agreements.emplace_back(members, member);
+      agreements.back().start(0, {}, blob_of(member));
+      collect(member);
+    }
+  }
+  /// All that waits on the way from one to another; what follows from it waits in turn.
+  void deliver(int from, int to) {
+    for (const Blob& bytes : std::exchange(wires_[{from, to}], {})) agreements[to].on_message(0, from, bytes);
+    collect(to);
+  }
+  void deliver_all() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int from = 0; from < size(); ++from)
+        for (int to = 0; to < size(); ++to) {
+          if (dead_.contains(to) || wires_[{from, to}].empty()) continue;
+          deliver(from, to);
+          moved = true;
+        }
+    }
+  }
+  /// It dies, and what it sent last is lost.
+  void kill(int member) {
+    dead_.insert(member);
+    for (int to = 0; to < size(); ++to) wires_[{member, to}].clear();
+    for (int to = 0; to < size(); ++to) {
+      agreements[to].on_death(0, member);
+      collect(to);
+    }
+  }
+
+  std::vector<Agreement> agreements;
+
+ private:
+  int size() const { return static_cast<int>(agreements.size()); }
+  void collect(int member) {
+    for (auto& message : agreements[member].take_outgoing())
+      if (!dead_.contains(member)) wires_[{member, message.member}].push_back(std::move(message.bytes));
+  }
+
+  std::map<std::pair<int, int>, std::deque<Blob>> wires_;
+  std::unordered_set<int> dead_;
+};
+
+TEST(Agreement, DoesNotKeepADeadLeaderWhoseProposalDidNotReachAll) {
+  Stage stage(3);
+  stage.deliver(1, 0);
+  stage.deliver(2, 0);
+  stage.deliver(0, 1);  // the proposal, which 2 never sees
+  stage.kill(0);
+  stage.deliver_all();
+  for (const int member : {1, 2}) {
+    ASSERT_TRUE(stage.agreements[member].result());
+    EXPECT_EQ((*stage.agreements[member].result())->members, (std::vector<int>{1, 2}));
+  }
+}
+
+TEST(Agreement, KeepsWhatWasCommittedThroughAnAdoptionThatWasCutShort) {
+  Stage stage(4);
+  for (const int member : {1, 2, 3}) stage.deliver(member, 0);
+  for (const int member : {1, 2, 3}) stage.deliver(0, member);  // the proposal
+  for (const int member : {1, 2, 3}) stage.deliver(member, 0);  // all accept it
+  ASSERT_TRUE(stage.agreements[0].result());
+  stage.kill(0);  // before it told anyone
+  stage.deliver(2, 1);
+  stage.deliver(3, 1);
+  stage.deliver(1, 3);  // adopted and proposed again, which 2 never sees
+  ASSERT_FALSE(stage.agreements[1].result());
+  stage.kill(1);
+  stage.deliver_all();
+  for (const int member : {2, 3}) {
+    ASSERT_TRUE(stage.agreements[member].result());
+    EXPECT_EQ(**stage.agreements[member].result(), **stage.agreements[0].result());
+  }
 }
 
 TEST(Agreement, OfOneIsImmediate) {

@@ -29,30 +29,42 @@ constexpr std::size_t kStreamBytes = 16 << 20;
 
 Status Execution::start(const Plan& plan, const Call& call, OperationTag tag, std::size_t tile, Host* host,
                         const std::atomic<bool>* stop) {
-  plan_ = &plan;
+  bound_plan_ = plan_ = &plan;
   tag_ = tag;
   tile_ = tile;
   host_ = host;
   stop_ = stop;
-  state_ = State::running;
   if (Status bound = bind(call); !bound) {
     state_ = State::failed;
     error_ = bound.error();
     return bound;
   }
+  restart(tag);
+  return {};
+}
+
+void Execution::restart(OperationTag tag) {
+  plan_ = bound_plan_;
+  tag_ = tag;
+  state_ = State::running;
   finished_ = 0;
-  workers_.resize(plan.workers.size());
+  prepare_workers();
+  entering_ = plan_->one_sided;
+  met_ = 0;
+  if (entering_) enter();
+}
+
+void Execution::prepare_workers() {
+  workers_.resize(plan_->workers.size());
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     WorkerState& state = workers_[index];
     state.tile = 0;
     state.step = 0;
     state.begun = false;
-    state.sent_mark.assign(plan.workers[index].steps.size(), 0);
+    const std::size_t steps = plan_->workers[index].steps.size();
+    if (state.sent_mark.size() != steps) state.sent_mark.resize(steps);
+    std::fill(state.sent_mark.begin(), state.sent_mark.end(), 0);
   }
-  entering_ = plan.one_sided;
-  met_ = 0;
-  if (entering_) enter();
-  return {};
 }
 
 Status Execution::bind(const Call& call) {
@@ -126,9 +138,7 @@ bool Execution::meet_peers() {
   // Every rank sees the same entries, so every rank makes the same choice.
   if (all_mapped_ && plan_->when_mapped != nullptr) {
     plan_ = plan_->when_mapped;
-    workers_.resize(plan_->workers.size());
-    for (std::size_t index = 0; index < workers_.size(); ++index)
-      workers_[index].sent_mark.assign(plan_->workers[index].steps.size(), 0);
+    prepare_workers();
   }
   return true;
 }

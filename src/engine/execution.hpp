@@ -30,6 +30,9 @@ class Execution {
   Status start(const Plan& plan, const Call& call, OperationTag tag, std::size_t tile, Host* host,
                const std::atomic<bool>* stop = nullptr);
 
+  /// The same call once more: same plan, same buffers, bound already.
+  void restart(OperationTag tag);
+
   /// True if anything moved. Look at state() after.
   bool advance();
 
@@ -73,6 +76,7 @@ class Execution {
 
   // execution.cc
   Status bind(const Call& call);
+  void prepare_workers();
   void enter();
   bool meet_peers();
   bool learn(int peer);
@@ -100,7 +104,8 @@ class Execution {
                bool completes);
   bool wrong_chunk(const PlanWorker& worker, const Arrival& arrival);
 
-  const Plan* plan_ = nullptr;
+  const Plan* bound_plan_ = nullptr;
+  const Plan* plan_ = nullptr;  // the bound one, or what runs instead of it
   OperationTag tag_;
   State state_ = State::done;
   Error error_;

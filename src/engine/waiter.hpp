@@ -12,13 +12,24 @@
 
 namespace tutti {
 
+/// How long to spin and to yield, in ticks.
+struct WaitPolicy {
+  std::uint64_t spin = 0;
+  std::uint64_t yield = 0;  // from the start of the wait
+
+  static WaitPolicy of(bool crowded) {
+    WaitPolicy policy;
+    if (!crowded) policy.spin = ticks_of_microseconds(settings().spin_us);
+    policy.yield = policy.spin + ticks_of_microseconds(settings().yield_us);
+    return policy;
+  }
+};
+
 class Waiter {
  public:
   enum class Next : std::uint8_t { again, sleep };
 
-  explicit Waiter(bool crowded)
-      : spin_(crowded ? 0 : ticks_of_microseconds(settings().spin_us)),
-        yield_(spin_ + ticks_of_microseconds(settings().yield_us)) {}
+  explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
 
   /// Something moved: start over.
   void reset() { since_ = 0; }
@@ -28,11 +39,11 @@ class Waiter {
     const std::uint64_t now = ticks();
     if (since_ == 0) since_ = now;
     const std::uint64_t waited = now - since_;
-    if (waited < spin_) {
+    if (waited < policy_.spin) {
       for (int i = 0; i < 8; ++i) _mm_pause();
       return Next::again;
     }
-    if (waited < yield_) {
+    if (waited < policy_.yield) {
       sched_yield();
       return Next::again;
     }
@@ -43,8 +54,7 @@ class Waiter {
   double idle_microseconds() const { return since_ == 0 ? 0 : microseconds_since(since_); }
 
  private:
-  std::uint64_t spin_;
-  std::uint64_t yield_;
+  WaitPolicy policy_;
   std::uint64_t since_ = 0;
 };
 

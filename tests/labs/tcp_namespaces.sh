@@ -38,22 +38,22 @@ for name in $here $there; do
 done
 
 iperf_round() {
-  ip netns exec $there iperf3 -s -1 -p 5201 >/dev/null 2>&1 &
+  ip netns exec $there timeout 20 iperf3 -s -1 -p 5201 >/dev/null 2>&1 &
   iperf_server=$!
   for _ in $(seq 50); do
-    result=$(ip netns exec $here iperf3 -c 10.77.0.2 -p 5201 -t 2 -O 0.5 -J 2>/dev/null) && break
+    ip netns exec $here iperf3 -c 10.77.0.2 -p 5201 -t 2 -J >"$folder/iperf" 2>/dev/null && break
     sleep 0.1
   done
   wait "$iperf_server"
   iperf_server=
-  echo "$result" | sed -n '/"sum_received"/,/}/s/.*"bits_per_second":[^0-9]*\([0-9.e+]*\).*/\1/p' |
+  sed -n '/"sum_received"/,/}/s/.*"bits_per_second":[^0-9]*\([0-9.e+]*\).*/\1/p' "$folder/iperf" |
     awk '{ printf "stream_iperf3_GBps %.3f\n", $1 / 8e9 }'
 }
 probe_round() {
   rm -f "$folder"/*
-  ip netns exec $there "$probe" pong "$folder" 10.77.0.2 "$@" &
+  ip netns exec $there timeout 60 "$probe" pong "$folder" 10.77.0.2 "$@" &
   other=$!
-  ip netns exec $here "$probe" ping "$folder" 10.77.0.1 "$@"
+  ip netns exec $here timeout 60 "$probe" ping "$folder" 10.77.0.1 "$@"
   wait "$other"
 }
 

@@ -1,0 +1,125 @@
+"""From rows to answers: minima within a stamp class, ratios, the bars, and the table."""
+
+from launch import PEERS, SETTINGS
+
+NEAR_BELOW_NS = 90
+KB, MB = 1 << 10, 1 << 20
+
+
+def class_of(stamp_ns):
+    """Whether the two cores were near each other or far when the row was measured: only equals are compared."""
+    if stamp_ns <= 0:
+        return "one core"
+    return "near" if stamp_ns < NEAR_BELOW_NS else "far"
+
+
+def minima(rows):
+    """{(scenario, class, collective, bytes): {library: us}}"""
+    best = {}
+    for row in rows:
+        key = (row["scenario"], class_of(row["stamp_ns"]), row["collective"], row["bytes"])
+        library = row["library"].replace("limit/streamed", "limit")  # the limit is the better of its two forms
+        cell = best.setdefault(key, {})
+        cell[library] = min(row["us"], cell.get(library, float("inf")))
+    return best
+
+
+def ratio_bar(scenario, collective, size):
+    """The least ratio of the best peer's time to ours."""
+    if scenario == "two":
+        if collective != "all_reduce":
+            return 1.0
+        if size >= 128 * MB:
+            return 2.5
+        return 1.8 if size >= 32 * KB else 1.3 if size <= 64 else 1.0
+    if scenario == "eight":
+        return 2.0 if size >= 32 * KB else 1.0
+    return 1.3 if size >= MB else 1.0
+
+
+def judge(what, unit, measured, bar):
+    return {"what": what, "unit": unit, "measured": round(measured, 4), "bar": bar, "met": measured >= bar}
+
+
+def verdicts(key, cell, title):
+    """What the bars say of one point."""
+    scenario, near, collective, size = key
+    peers = [cell[peer] for peer in PEERS if peer in cell]
+    where = f"{title}, {collective}, {size_text(size)}, cores {near}"
+    results = []
+    if peers and "tutti" in cell:
+        ratio = min(peers) / cell["tutti"]
+        results.append(judge(f"{where}: best peer's time / ours", "ratio", ratio, ratio_bar(scenario, collective, size)))
+    allocated = cell.get("tutti/allocated")
+    if allocated and peers and collective == "all_reduce" and size >= 16 * MB:
+        results.append(judge(f"{where}: best peer's time / ours in tutti::allocate memory", "ratio",
+                             min(peers) / allocated, 4.0))
+    if allocated and "limit" in cell and size >= 2 * MB:
+        results.append(judge(f"{where}: tutti::allocate memory, share of the bare direct loop's speed", "ratio",
+                             cell["limit"] / allocated, 0.85))
+    return results
+
+
+def size_text(size):
+    for unit, scale in (("MB", MB), ("KB", KB)):
+        if size >= scale:
+            return f"{size / scale:g} {unit}"
+    return f"{size} B"
+
+
+def time_text(us):
+    if us is None:
+        return "-"
+    return f"{us:.2f}" if us < 100 else f"{us:.0f}"
+
+
+NAMES = {"tutti": "tutti", "tutti/allocated": "allocated", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo",
+         "limit": "limit"}
+
+
+def print_table(best, scenarios, out):
+    out.write("float32, sum; microseconds, minimum of all rounds within the stamp class (near: a cache line crosses in "
+              f"under {NEAR_BELOW_NS} ns)\n")
+    for library, settings in SETTINGS.items():
+        out.write(f"  {NAMES[library]}: {settings}\n")
+    for scenario in scenarios:
+        for collective in scenario.collectives:
+            for near in ("near", "far", "one core"):
+                points = sorted(k for k in best if k[:3] == (scenario.name, near, collective))
+                if points:
+                    print_points(best, points, f"{scenario.title}, {collective}, cores {near}", scenario.title, out)
+
+
+def print_points(best, points, heading, title, out):
+    columns = [name for name in NAMES if any(name in best[key] for key in points)]
+    out.write(f"\n{heading}\n")
+    out.write(f"{'size':>8} " + " ".join(f"{NAMES[name]:>10}" for name in columns) + f" {'ratio':>7} {'bar':>4}  met\n")
+    for key in points:
+        cell = best[key]
+        line = f"{size_text(key[3]):>8} " + " ".join(f"{time_text(cell.get(name)):>10}" for name in columns)
+        results = verdicts(key, cell, title)
+        if results:
+            line += f" {results[0]['measured']:7.2f} {results[0]['bar']:4.1f}  " + \
+                    ("yes" if all(r["met"] for r in results) else "NO")
+            for extra in results[1:]:
+                kind = "of limit" if "share" in extra["what"] else "allocated"
+                line += f"  {kind} {extra['measured']:.2f} (bar {extra['bar']:g})"
+        out.write(line.rstrip() + "\n")
+
+
+def print_comparison(rows, out):
+    """Two builds of ours, "base" and "this", point by point. Returns how many points got slower by over 5 %."""
+    best = minima(rows)
+    slower = 0
+    out.write(f"\n{'':8} {'':15} {'memory':9} {'size':>8} {'cores':>6} {'base us':>10} {'this us':>10} {'base/this':>10}\n")
+    for key in sorted(best):
+        for memory in ("", "/allocated"):
+            base, this = best[key].get("base" + memory), best[key].get("this" + memory)
+            if base is None or this is None:
+                continue
+            ratio = base / this
+            slower += ratio < 0.95
+            mark = "  slower" if ratio < 0.95 else "  faster" if ratio > 1.05 else ""
+            out.write(f"{key[0]:8} {key[2]:15} {memory[1:] or 'ordinary':9} {size_text(key[3]):>8} {key[1]:>6} "
+                      f"{time_text(base):>10} {time_text(this):>10} {ratio:10.2f}{mark}\n")
+    return slower

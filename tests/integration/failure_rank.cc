@@ -1,0 +1,164 @@
+// One rank of a job that something bad happens to. It reduces in a loop until it is told to stop (a line on standard
+// input of any rank) or a call fails, and says on standard output, a line each, what it goes through:
+//   ready                            it is in the loop
+//   failed CODE PEER MESSAGE         a call failed
+//   shrunk SIZE RANK                 shrink gave a communicator
+//   right                            all results were right, to the end
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tutti/communicator.hpp"
+
+namespace tutti::integration {
+namespace {
+
+struct Arguments {
+  std::size_t count = 1 << 16;
+  double timeout = 0;
+  bool shrinks = false;
+  int dies_in_shrink = -1;  // milliseconds after entering it
+  bool forks_child = false;
+  bool forbids_attach = false;
+  bool sits_out = false;
+  bool exits_early = false;
+};
+
+void say(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void say_failed(const Error& error) {
+  say(fmt::format("failed {} {} {}", name_of(error.code), error.peer, error.to_string()));
+}
+
+/// Cross-memory attach as some containers have it.
+void forbid_attach() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    say(fmt::format("failed system -1 seccomp: errno {}", errno));
+    std::_Exit(1);
+  }
+}
+
+/// A worker such as data loaders make; it holds copies of all our descriptors.
+void fork_child() {
+  const pid_t child = ::fork();
+  if (child == 0)
+    for (;;) ::pause();
+  say(fmt::format("child {}", child));
+}
+
+bool told_to_stop() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return ::poll(&input, 1, 0) > 0;
+}
+
+/// Element 0 says whether to stop, the others are known.
+Status reduce_until_told(Communicator& communicator, const Arguments& arguments) {
+  std::vector<float> mine(arguments.count), sum(arguments.count);
+  const int size = communicator.size();
+  for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = static_cast<float>(communicator.rank() + i % 1000);
+  for (int round = 0;; ++round) {
+    mine[0] = told_to_stop() ? 1 : 0;
+    if (Status done = communicator.all_reduce(mine.data(), sum.data(), mine.size(), DataType::float32, Operator::sum);
+        !done)
+      return done;
+    for (std::size_t i = 1; i < sum.size(); i += 1 + i / 8)
+      if (sum[i] != static_cast<float>(size * (size - 1) / 2 + size * static_cast<int>(i % 1000)))
+        return fail(ErrorCode::internal, fmt::format("element {} is {}", i, sum[i]));
+    if (round == 10) say("ready");
+    if (arguments.exits_early && round == 20) std::exit(0);
+    if (sum[0] != 0) return {};
+  }
+}
+
+void die_later(int milliseconds) {
+  std::thread([milliseconds] {
+    ::usleep(static_cast<useconds_t>(milliseconds) * 1000);
+    ::raise(SIGKILL);
+  }).detach();
+}
+
+int go_on(Communicator& broken, const Arguments& arguments) {
+  if (arguments.dies_in_shrink >= 0) die_later(arguments.dies_in_shrink);
+  Result<Communicator> left = broken.shrink();
+  if (!left) {
+    say_failed(left.error());
+    return 1;
+  }
+  const int rank = left->rank();
+  const int size = left->size();
+  say(fmt::format("shrunk {} {}", size, rank));
+  int sum = 0;
+  if (Status done = left->all_reduce(&rank, &sum, 1, DataType::int32, Operator::sum); !done) {
+    say_failed(done.error());
+    // Another may have died since: go on again.
+    return done.error().code == ErrorCode::rank_died ? go_on(*left, arguments) : 1;
+  }
+  if (sum != size * (size - 1) / 2) return 1;
+  say("right");
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("One rank of a job that something bad happens to.");
+  app.add_option("--count", arguments.count, "elements");
+  app.add_option("--timeout", arguments.timeout, "seconds an operation may take");
+  app.add_flag("--shrink", arguments.shrinks, "go on with the survivors");
+  app.add_option("--die-in-shrink", arguments.dies_in_shrink, "milliseconds after entering it");
+  app.add_flag("--fork-child", arguments.forks_child);
+  app.add_flag("--forbid-attach", arguments.forbids_attach);
+  app.add_flag("--sit-out", arguments.sits_out, "enter nothing until told to stop");
+  app.add_flag("--exit-early", arguments.exits_early, "exit, without a word, in the loop");
+  CLI11_PARSE(app, argc, argv);
+  if (arguments.forbids_attach) forbid_attach();
+  Options options = Options::from_environment();
+  options.timeout = arguments.timeout;
+  // Never destroyed: a rank that is about to die does not clean up.
+  auto* const communicator = new Result<Communicator>(Communicator::create_from_environment(options));
+  if (!*communicator) {
+    say_failed(communicator->error());
+    return 1;
+  }
+  if (arguments.forks_child) fork_child();
+  if (arguments.sits_out) {
+    say("ready");
+    while (!told_to_stop()) ::usleep(1000);
+    return 0;
+  }
+  if (Status done = reduce_until_told(**communicator, arguments); !done) {
+    say_failed(done.error());
+    return arguments.shrinks ? go_on(**communicator, arguments) : 1;
+  }
+  say("right");
+  return 0;
+}
+
+}  // namespace
+}  // namespace tutti::integration
+
+int main(int argc, char** argv) { return tutti::integration::run(argc, argv); }
