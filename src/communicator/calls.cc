@@ -61,8 +61,8 @@ std::size_t blocks_in(Collective collective, bool input, int size) {
   return all ? static_cast<std::size_t>(size) : 1;
 }
 
-/// Whether input and output are the same memory, where the collective defines that; `own` is the offset in elements of
-/// this rank's block.
+}  // namespace
+
 bool is_in_place(Collective collective, const void* send, const void* recv, std::size_t own, std::size_t element) {
   if (send == nullptr || recv == nullptr) return false;
   const auto* const input = static_cast<const std::byte*>(send);
@@ -79,7 +79,11 @@ bool is_in_place(Collective collective, const void* send, const void* recv, std:
   }
 }
 
-}  // namespace
+bool fit_to_repeat(Collective collective, const void* send, const void* recv, std::size_t element) {
+  if (has_root(collective) || collective == Collective::barrier) return false;
+  const auto bits = reinterpret_cast<std::uintptr_t>(send) | reinterpret_cast<std::uintptr_t>(recv);
+  return send != nullptr && recv != nullptr && bits % element == 0;
+}
 
 Result<Call> make_call(Place place, Collective collective, const void* send, void* recv, std::size_t count,
                        DataType type, const Reduction& reduction, int root) {

@@ -29,4 +29,11 @@ Result<Call> make_uneven_call(Place place, Collective collective, const void* se
 
 Result<Call> make_end_call(Place place, bool sends, void* data, std::size_t count, DataType type, int peer);
 
+/// Whether input and output are the same memory, where the collective defines that; `own` is the offset in elements of
+/// this rank's block.
+bool is_in_place(Collective collective, const void* send, const void* recv, std::size_t own, std::size_t element);
+
+/// Whether both buffers are there and aligned, in a collective that has both on every rank.
+bool fit_to_repeat(Collective collective, const void* send, const void* recv, std::size_t element);
+
 }  // namespace tutti

@@ -26,8 +26,10 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, const Result<Call>& ca
 
 Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective, const void* send, void* recv,
            std::size_t count, DataType type, const Reduction& reduction = {}, int root = 0) {
-  if (!in_group()) {
-    std::optional<Status> repeated = impl->repeat({collective, type, reduction.op, root, send, recv, count});
+  const std::size_t element = static_cast<std::size_t>(type) < kDataTypes ? size_of(type) : 1;
+  if (!in_group() && fit_to_repeat(collective, send, recv, element)) {
+    const bool in_place = is_in_place(collective, send, recv, count * static_cast<std::size_t>(impl->rank()), element);
+    std::optional<Status> repeated = impl->repeat({collective, type, reduction.op, in_place, root, count}, send, recv);
     if (repeated) return std::move(*repeated);
   }
   return run(impl, make_call(place_of(*impl), collective, send, recv, count, type, reduction, root));

@@ -36,7 +36,7 @@ Status CommunicatorImpl::run(const Call& call) {
     return wait(*submit(call), Deadline::never());
   }
   const bool end = call.collective == Collective::point_to_point;
-  const Repeatable key{call.collective, call.type, call.reduction.op, call.root, call.send, call.recv, call.count};
+  const Repeatable key{call.collective, call.type, call.reduction.op, call.in_place, call.root, call.count};
   Remembered* const slot = end ? nullptr : &slot_of(key);
   Operation& operation = end ? fast_end_[call.sends ? 1 : 0] : slot->operation;
   operation.call = call;
@@ -52,7 +52,7 @@ Status CommunicatorImpl::run(const Call& call) {
   return result;
 }
 
-std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call) {
+std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const void* send, void* recv) {
   Remembered& slot = slot_of(call);
   if (broken_.load(std::memory_order_acquire) || !take_token()) return std::nullopt;
   if (!slot.bound || !(slot.call == call) || !nothing_pending(collectives_)) {
@@ -63,15 +63,15 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call) {
   begin(collectives_, operation);
   const OperationTag tag{collectives_.number++, operation.execution.tag().signature};
   publish_current(operation.call, tag);
-  operation.execution.restart(tag);
+  operation.execution.restart(tag, send, recv);
   const Status result = run_owned(operation);
   give_token();
   return result;
 }
 
 CommunicatorImpl::Remembered& CommunicatorImpl::slot_of(const Repeatable& call) {
-  const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(call.recv) >> 6) * 31 + call.count * 7 +
-                              static_cast<std::uint64_t>(call.collective);
+  const std::uint64_t mixed =
+      call.count * 7 + static_cast<std::uint64_t>(call.collective) * 3 + (call.in_place ? 1 : 0);
   return remembered_[mixed % std::size(remembered_)];
 }
 

@@ -40,14 +40,13 @@ struct Identity {
   std::vector<Member> members;
 };
 
-/// The arguments by which a collective call is recognised as one made before.
+/// What a collective call must share with an earlier one to run as that was bound, on its own buffers.
 struct Repeatable {
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
   Operator op = Operator::sum;
+  bool in_place = false;
   int root = 0;
-  const void* send = nullptr;
-  void* recv = nullptr;
   std::size_t count = 0;
 
   bool operator==(const Repeatable&) const = default;
@@ -77,8 +76,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   /// Runs a call to its end on this thread.
   Status run(const Call& call);
-  /// The same where it was made before with the same arguments: nothing is checked, chosen or bound again.
-  std::optional<Status> repeat(const Repeatable& call);
+  /// The same where it was made before, but for its buffers, which must be fit: nothing is chosen or bound again.
+  std::optional<Status> repeat(const Repeatable& call, const void* send, void* recv);
   /// Hands a call to whoever drives; never blocks.
   std::shared_ptr<Operation> submit(const Call& call);
   /// Drives if nobody does. True if anything moved.
@@ -173,7 +172,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   Lane collectives_;
   std::map<std::pair<int, bool>, Lane> point_to_point_;
-  Remembered remembered_[8];  // blocking collectives, by their arguments
+  Remembered remembered_[8];  // blocking collectives as they were bound
   Operation fast_end_[2];     // the blocking receive and send
   std::uint64_t last_look_ = 0;
   bool warned_ = false;

@@ -39,11 +39,17 @@ Status Execution::start(const Plan& plan, const Call& call, OperationTag tag, st
     error_ = bound.error();
     return bound;
   }
-  restart(tag);
+  begin(tag);
   return {};
 }
 
-void Execution::restart(OperationTag tag) {
+void Execution::restart(OperationTag tag, const void* send, void* recv) {
+  base_[0] = static_cast<std::byte*>(const_cast<void*>(send));
+  base_[1] = static_cast<std::byte*>(recv);
+  begin(tag);
+}
+
+void Execution::begin(OperationTag tag) {
   plan_ = bound_plan_;
   tag_ = tag;
   state_ = State::running;

@@ -30,8 +30,8 @@ class Execution {
   Status start(const Plan& plan, const Call& call, OperationTag tag, std::size_t tile, Host* host,
                const std::atomic<bool>* stop = nullptr);
 
-  /// The same call once more: same plan, same buffers, bound already.
-  void restart(OperationTag tag);
+  /// The same call once more, on buffers that may be others.
+  void restart(OperationTag tag, const void* send, void* recv);
 
   /// True if anything moved. Look at state() after.
   bool advance();
@@ -76,6 +76,7 @@ class Execution {
 
   // execution.cc
   Status bind(const Call& call);
+  void begin(OperationTag tag);
   void prepare_workers();
   void enter();
   bool meet_peers();

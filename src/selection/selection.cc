@@ -68,7 +68,10 @@ Result<Rule> parse_rule(std::string_view text) {
   }
   const auto program = split(fields[2], '@');
   if (program[0].empty() || program.size() > 2) return unreadable(text, fields[2], "a program");
-  rule.choice.algorithm = program[0];
+  const auto names = split(program[0], '|');
+  if (names[0].empty() || names.size() > 2) return unreadable(text, program[0], "a program, or pulling|pushing");
+  rule.choice.algorithm = names[0];
+  if (names.size() == 2) rule.choice.when_mapped = names[1];
   if (program.size() == 2) {
     const auto tile = parse_size(program[1]);
     if (!tile) return unreadable(text, program[1], "a tile size");
@@ -165,6 +168,7 @@ std::string to_string(const std::vector<Rule>& rules) {
     else
       text += fmt::format("{}-{}", show_size(rule.first), rule.last == ~std::uint64_t{0} ? "" : show_size(rule.last));
     text += fmt::format(":{}", rule.choice.algorithm);
+    if (!rule.choice.when_mapped.empty()) text += fmt::format("|{}", rule.choice.when_mapped);
     if (rule.choice.tile != 0) text += fmt::format("@{}", show_size(rule.choice.tile));
   }
   return text;

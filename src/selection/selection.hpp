@@ -31,7 +31,8 @@ struct Rule {
   bool operator==(const Rule&) const = default;
 };
 
-/// "all_reduce:0-32K:oneshot;all_gather:*:ring@256K": collective, size range (or *), program and tile.
+/// "all_reduce:0-32K:oneshot;all_gather:*:ring@256K": collective, size range (or *), program and tile. After the
+/// program, "|name" is what runs instead where all buffers can be mapped.
 /// An error names the part that cannot be read, and what was expected.
 Result<std::vector<Rule>> parse_rules(std::string_view text);
 std::string to_string(const std::vector<Rule>& rules);

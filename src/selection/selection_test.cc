@@ -10,7 +10,8 @@ namespace tutti {
 namespace {
 
 TEST(Rules, ReadWhatTheyWrite) {
-  const auto rules = parse_rules("all_reduce:0-32K:oneshot;all_gather:*:ring@256K;broadcast:1M-:direct_pull").value();
+  const auto rules =
+      parse_rules("all_reduce:0-32K:oneshot;all_gather:*:ring@256K;broadcast:1M-:direct_pull|direct_push@64K").value();
   ASSERT_EQ(rules.size(), 3u);
   EXPECT_EQ(rules[0].last, 32u << 10);
   EXPECT_EQ(rules[1].choice.tile, 256u << 10);

@@ -54,17 +54,28 @@ std::string await(const std::string& path) {
   die("nothing came at " + path);
 }
 
+// Spins for a while, then lets others run: the two sides may share a core.
+class Spinner {
+ public:
+  void nothing_moved() {
+    if (++spins_ > 500) std::this_thread::yield();
+  }
+
+ private:
+  int spins_ = 0;
+};
+
 void send_one(Tcp& tcp, SendLink& link, const std::byte* data, std::size_t bytes) {
-  while (!link.send(data, bytes, kTag)) {
+  for (Spinner spinner; !link.send(data, bytes, kTag);) {
     if (link.error() != nullptr) die(link.error()->message);
-    tcp.progress();
+    if (!tcp.progress()) spinner.nothing_moved();
   }
 }
 
 void take_one(Tcp& tcp, RecvLink& link) {
-  while (!link.poll()) {
+  for (Spinner spinner; !link.poll();) {
     if (link.error() != nullptr) die(link.error()->message);
-    tcp.progress();
+    if (!tcp.progress()) spinner.nothing_moved();
   }
   link.release();
 }
@@ -96,7 +107,8 @@ double bare_ping_pong(int socket, bool first) {
   std::byte message[8]{};
   const auto send = [&] { must<std::size_t>(send_some(socket, message)); };
   const auto receive = [&] {
-    for (std::size_t got = 0; got < sizeof message;)
+    Spinner spinner;
+    for (std::size_t got = 0; got < sizeof message; spinner.nothing_moved())
       got += must<std::size_t>(recv_some(socket, std::span(message).subspan(got)));
   };
   return best_batch([&] {
@@ -110,7 +122,8 @@ void stream_out(Tcp& tcp, SendLink& link, std::size_t total) {
   const std::vector<std::byte> data(16 << 20);
   const std::size_t chunk = link.chunk_limit();
   for (std::size_t sent = 0; sent < total; sent += chunk) send_one(tcp, link, data.data() + sent % data.size(), chunk);
-  while (link.released() != link.sent()) tcp.progress();
+  for (Spinner spinner; link.released() != link.sent();)
+    if (!tcp.progress()) spinner.nothing_moved();
 }
 
 double stream_in(Tcp& tcp, RecvLink& link, std::size_t total) {
