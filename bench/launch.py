@@ -219,7 +219,7 @@ def iperf_bytes_per_second(network, cores, seconds=2):
         return None
     server, client = network.hosts
     listening = subprocess.Popen(["ip", "netns", "exec", server.namespace, "taskset", "-c", str(cores[0]), "iperf3",
-                                  "-s", "-1"], stdout=subprocess.PIPE, text=True)
+                                  "-s", "-1", "--forceflush"], stdout=subprocess.PIPE, text=True)
     try:
         for line in listening.stdout:
             if "listening" in line:

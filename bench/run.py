@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -129,6 +130,7 @@ def write_results(folder, rows, scenarios, iperf):
 
 def main():
     arguments = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # namespaces are taken down on the way out
     cores = sorted(os.sched_getaffinity(0))[:2]
     rounds = arguments.rounds or (3 if arguments.quick else 7)
     point_ms = arguments.point_ms or (10 if arguments.quick else 30)

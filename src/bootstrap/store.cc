@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <new>
+
 #include "bootstrap/store_loop.hpp"
 
 namespace tutti {
@@ -40,7 +42,7 @@ Result<std::unique_ptr<Store>> Store::start(std::vector<Fd> listeners, const Job
   if (!loop) return tl::unexpected(loop.error());
   std::unique_ptr<Store> store(new Store(std::move(progress), std::move(doorbell)));
   const SignalsBlocked blocked;
-  store->thread_ = std::make_unique<std::thread>([loop = std::move(*loop)]() mutable {
+  store->thread_ = std::thread([loop = std::move(*loop)]() mutable {
     pthread_setname_np(pthread_self(), "tutti-store");
     loop->run();
     loop.reset();
@@ -50,13 +52,13 @@ Result<std::unique_ptr<Store>> Store::start(std::vector<Fd> listeners, const Job
 
 Store::~Store() {
   if (owner_ != ::getpid()) {
-    // The thread did not follow us through fork: joining it would wait for ever.
-    [[maybe_unused]] auto* lost = thread_.release();
+    // The thread did not follow us through fork: joining it would wait for ever, and forgetting it frees nothing of it.
+    ::new (static_cast<void*>(&thread_)) std::thread;
     return;
   }
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto rung = ::write(doorbell_.get(), &one, sizeof one);
-  if (thread_) thread_->join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Store::wait_answered(Deadline deadline) const {

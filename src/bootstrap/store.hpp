@@ -40,7 +40,7 @@ class Store {
   std::shared_ptr<StoreProgress> progress_;
   Fd doorbell_;
   int owner_;  // process id
-  std::unique_ptr<std::thread> thread_;
+  std::thread thread_;
 };
 
 }  // namespace tutti

@@ -86,8 +86,8 @@ class BenchRun {
           false};
       const Elements elements = case_.elements(point.count, communicator_.size());
       if (report_)
-        report_->begin_row(
-            {std::max(elements.send, elements.recv) * size_of(type.type), point.count, type.name, op.name, root});
+        report_->begin_row({std::max(elements.send, elements.recv) * size_of(type.type), point.count,
+                            case_.moves_data ? type.name : "none", op.name, root});
       for (const bool in_place : {false, true}) {
         point.in_place = in_place;
         if (auto done = run_half(point); !done) return done;

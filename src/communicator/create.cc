@@ -107,7 +107,7 @@ Result<Met> meet(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, con
 /// Agrees on whether every rank can read every other's memory, and that all select by the same rules, in a first
 /// operation, which also proves that all are here.
 Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
-  const std::uint64_t rules = hash_text(impl->rules_text());
+  const std::uint64_t rules = hash_text(to_string(impl->rules()));
   const std::uint64_t mine[3] = {impl->can_pull() ? 1U : 0U, rules, ~rules};
   std::uint64_t least[3] = {};
   Call call;
@@ -124,7 +124,7 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
         fmt::format(
             "rank {}: ranks select programs by different rules; compare TUTTI_SELECT and the table of `tutti tune`",
             impl->rank()));
-  impl->set_pull(least[0] != 0);
+  impl->settle(least[0] != 0);
   if (mine[0] == 0 && impl->layout().local_size > 1)
     log::warn(
         "rank {}: peers' memory cannot be read (cross-memory attach is off or forbidden); data is copied through "
@@ -203,6 +203,7 @@ Result<std::vector<Communicator>> Communicator::create_threads(int size, const O
   if (size < 1) return fail(ErrorCode::invalid_argument, fmt::format("create_threads: {} ranks cannot be", size));
   const auto job = std::make_shared<Job>();
   Identity identity;
+  identity.settled = true;
   identity.pull = true;
   std::vector<Segment> segments;
   for (int rank = 0; rank < size; ++rank) {

@@ -41,6 +41,7 @@ Identity identity_of(const CommunicatorImpl& parent, const std::vector<int>& ran
                      const std::vector<SegmentName>& segments, std::uint64_t seed) {
   Identity identity;
   identity.id = mix(parent.identity().id, seed);
+  identity.settled = true;
   identity.pull = parent.identity().pull;
   for (std::size_t index = 0; index < ranks.size(); ++index) {
     if (ranks[index] == parent.rank()) identity.rank = static_cast<int>(index);

@@ -67,22 +67,23 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   setting.rank = impl->rank();
   setting.layout.host_of = impl->layout_.host_of_rank;
   setting.crowded = impl->crowded_;
-  setting.pull = impl->identity_.pull;
   setting.reproducible = options.reproducible;
   Result<std::vector<Rule>> tuned = load_tuning(tuning_path(impl->size(), impl->layout_.hosts));
   if (!tuned) return tl::unexpected(tuned.error());
-  setting.rules = std::move(*rules);
-  setting.rules.insert(setting.rules.end(), tuned->begin(), tuned->end());
-  impl->rules_text_ = to_string(setting.rules);
+  impl->rules_ = std::move(*rules);
+  impl->rules_.insert(impl->rules_.end(), tuned->begin(), tuned->end());
   impl->plans_ =
       std::make_unique<Plans>(std::move(setting), impl->host_.get(), open_remote(*impl->job_, impl->identity_));
+  if (impl->identity_.settled) impl->settle(impl->identity_.pull);
   impl->job_->enroll(impl->identity_.id, impl);
   return impl;
 }
 
-void CommunicatorImpl::set_pull(bool pull) {
+void CommunicatorImpl::settle(bool pull) {
+  identity_.settled = true;
   identity_.pull = pull;
   plans_->set_pull(pull);
+  plans_->set_rules(rules_);
 }
 
 CommunicatorImpl::~CommunicatorImpl() { job_->dismiss(identity_.id, this); }

@@ -36,7 +36,8 @@ struct Member {
 struct Identity {
   std::uint64_t id = 0;  // the same on all ranks
   int rank = 0;
-  bool pull = false;  // every rank can read the memory of every other
+  bool settled = false;  // the ranks have agreed on what follows
+  bool pull = false;     // every rank can read the memory of every other
   std::vector<Member> members;
 };
 
@@ -65,11 +66,12 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const Options& options() const { return options_; }
   const std::shared_ptr<Job>& job() const { return job_; }
 
-  /// Whether this rank can read the memory of all others; set once all have agreed.
+  /// Whether this rank can read the memory of all others.
   bool can_pull() { return layout_.hosts == 1 && host_->can_attach_memory(); }
-  void set_pull(bool pull);
+  /// All have agreed: from now on programs are selected by the rules.
+  void settle(bool pull);
   /// The rules of selection, which must be the same on all ranks.
-  const std::string& rules_text() const { return rules_text_; }
+  const std::vector<Rule>& rules() const { return rules_; }
 
   /// Changes how plans are chosen, between operations.
   Status configure(const std::function<void(Plans&)>& change);
@@ -157,7 +159,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   HostLayout layout_;
   std::unique_ptr<Host> host_;
   std::unique_ptr<Plans> plans_;
-  std::string rules_text_;
+  std::vector<Rule> rules_;
   bool crowded_ = false;
   WaitPolicy wait_policy_;
   bool uses_tcp_ = false;

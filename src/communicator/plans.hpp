@@ -40,7 +40,7 @@ class Plans final : public Links {
     bool crowded = false;
     bool pull = false;
     bool reproducible = false;
-    std::vector<Rule> rules;
+    std::vector<Rule> rules;  // none until the ranks have agreed on them
   };
 
   Plans(Setting setting, Host* host, std::unique_ptr<Remote> remote);

@@ -25,6 +25,10 @@ bool holds_all_blocks(Collective collective, Buffer buffer) {
 /// Targets beyond this leave the caches anyway, so stores go past them.
 constexpr std::size_t kStreamBytes = 16 << 20;
 
+/// The checker proves programs for links that take two chunks before the receiver takes one. So much must fit in a
+/// link, whatever carries it. Ranks need not agree on the number of tiles: a transfer has as many on both its ends.
+constexpr std::size_t kTwoSidedTile = kPipeSlots * kSlotBytes / 2;
+
 }  // namespace
 
 Status Execution::start(const Plan& plan, const Call& call, OperationTag tag, std::size_t tile, Host* host,
@@ -94,9 +98,8 @@ Status Execution::bind(const Call& call) {
     extents.only_block = holds_all_blocks(shape.collective, static_cast<Buffer>(side)) ? -1 : plan_->rank;
     largest_chunk_ = std::max(largest_chunk_, extents.largest(shape.ranks));
   }
-  const bool known_to_all =
-      !call.uneven || call.collective == Collective::all_gather || call.collective == Collective::reduce_scatter;
-  if (tile_ == 0 || !known_to_all || tile_ > largest_chunk_) tile_ = std::max<std::size_t>(largest_chunk_, 64);
+  if (!plan_->one_sided) tile_ = tile_ == 0 ? kTwoSidedTile : std::min(tile_, kTwoSidedTile);
+  if (tile_ == 0 || tile_ > largest_chunk_) tile_ = std::max<std::size_t>(largest_chunk_, 64);
   tiles_ = std::max<std::size_t>(1, (largest_chunk_ + tile_ - 1) / tile_);
   stream_ = bytes_of(call, shape.ranks) >= kStreamBytes;
 
