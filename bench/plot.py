@@ -34,7 +34,7 @@ def write(path, best, scenario, collective):
     classes = {}
     for (name, near, what, size), cell in best.items():
         if name == scenario.name and what == collective:
-            classes.setdefault(near, {})[size] = cell
+            classes.setdefault(near, {})[size] = {library: us for library, us in cell.items() if us is not None}
     if not classes:
         return
     near, points = max(classes.items(), key=lambda item: sum(len(cell) for cell in item[1].values()))

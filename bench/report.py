@@ -14,13 +14,17 @@ def class_of(stamp_ns):
 
 
 def minima(rows):
-    """{(scenario, class, collective, bytes): {library: us}}"""
-    best = {}
+    """{(scenario, class, collective, bytes): {library: us}}; a peer measured in the other class only has None."""
+    best, seen = {}, {}
     for row in rows:
         key = (row["scenario"], class_of(row["stamp_ns"]), row["collective"], row["bytes"])
         library = row["library"].replace("limit/streamed", "limit")  # the limit is the better of its two forms
         cell = best.setdefault(key, {})
         cell[library] = min(row["us"], cell.get(library, float("inf")))
+        seen.setdefault((key[0], *key[2:]), set()).add(library)
+    for key, cell in best.items():
+        for library in seen[(key[0], *key[2:])]:
+            cell.setdefault(library, None)
     return best
 
 
@@ -42,19 +46,21 @@ def judge(what, unit, measured, bar):
 
 
 def verdicts(key, cell, title):
-    """What the bars say of one point."""
+    """What the bars say of one point; nothing where a peer was not met in this stamp class."""
     scenario, near, collective, size = key
     peers = [cell[peer] for peer in PEERS if peer in cell]
+    if None in peers:
+        return []
     where = f"{title}, {collective}, {size_text(size)}, cores {near}"
     results = []
-    if peers and "tutti" in cell:
+    if peers and cell.get("tutti"):
         ratio = min(peers) / cell["tutti"]
         results.append(judge(f"{where}: best peer's time / ours", "ratio", ratio, ratio_bar(scenario, collective, size)))
     allocated = cell.get("tutti/allocated")
     if allocated and peers and collective == "all_reduce" and size >= 16 * MB:
         results.append(judge(f"{where}: best peer's time / ours in tutti::allocate memory", "ratio",
                              min(peers) / allocated, 4.0))
-    if allocated and "limit" in cell and size >= 2 * MB:
+    if allocated and cell.get("limit") and size >= 2 * MB:
         results.append(judge(f"{where}: tutti::allocate memory, share of the bare direct loop's speed", "ratio",
                              cell["limit"] / allocated, 0.85))
     return results
@@ -115,7 +121,7 @@ def print_comparison(rows, out):
     for key in sorted(best):
         for memory in ("", "/allocated"):
             base, this = best[key].get("base" + memory), best[key].get("this" + memory)
-            if base is None or this is None:
+            if base is None or this is None:  # not met in this stamp class
                 continue
             ratio = base / this
             slower += ratio < 0.95

@@ -32,24 +32,21 @@ Meeting::Meeting(int rank, int size, std::vector<int> cores) : rank_(rank), size
   page_ = static_cast<Page*>(memory);
 }
 
-void Meeting::wait_until_changed(const std::atomic<std::uint32_t>& word, std::uint32_t from) const {
-  const bool crowded = static_cast<std::size_t>(size_) > cores_.size();
-  while (word.load(std::memory_order_acquire) == from) {
-    if (crowded) {
-      sched_yield();
-    } else {
-      _mm_pause();
-    }
-  }
-}
-
-void Meeting::barrier() {
+void Meeting::meet(Wait how) {
   const std::uint32_t generation = page_->generation.load(std::memory_order_acquire);
   if (page_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size_)) {
     page_->arrived.store(0, std::memory_order_relaxed);
     page_->generation.store(generation + 1, std::memory_order_release);
-  } else {
-    wait_until_changed(page_->generation, generation);
+    return;
+  }
+  while (page_->generation.load(std::memory_order_acquire) == generation) {
+    if (how == Wait::spin) {
+      _mm_pause();
+    } else if (how == Wait::yield) {
+      sched_yield();
+    } else {
+      usleep(200);
+    }
   }
 }
 
@@ -89,10 +86,12 @@ double Meeting::stamp() {
   cpu_set_t before;
   CPU_ZERO(&before);
   sched_getaffinity(0, sizeof before, &before);
+  // The ranks that do not take part sleep, so as not to share the cores with those that do.
+  const Wait how = !is_crowded() ? Wait::spin : rank_ < 2 ? Wait::yield : Wait::sleep;
   double best = 1e9;
   for (int i = 0; i < kTries; ++i) {
     if (rank_ == 0) page_->ball.store(0, std::memory_order_relaxed);
-    barrier();
+    meet(how);
     if (rank_ < 2) {
       cpu_set_t own;
       CPU_ZERO(&own);
@@ -101,7 +100,7 @@ double Meeting::stamp() {
       best = std::min(best, exchange(kRounds));
       sched_setaffinity(0, sizeof before, &before);
     }
-    barrier();
+    meet(how);
   }
   return first(best);
 }

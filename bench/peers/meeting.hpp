@@ -16,21 +16,23 @@ class Meeting {
   /// `cores`: those the run is confined to. With more ranks than cores, waits yield.
   Meeting(int rank, int size, std::vector<int> cores);
 
-  void barrier();
+  void barrier() { meet(is_crowded() ? Wait::yield : Wait::spin); }
   /// The largest `value` any rank gave.
   double largest(double value);
   /// Rank 0's value.
   double first(double value);
 
-  /// Nanoseconds of a cache line's way from one core to another, the best of several tries of there and back: what tells
-  /// the states of a small virtual machine apart. Measured on the first two cores; 0 with fewer.
+  /// Nanoseconds of a cache line's way from one core to another, the best of several tries of there and back: what
+  /// tells the states of a small virtual machine apart. Measured on the first two cores; 0 with fewer.
   double stamp();
 
  private:
   struct Page;
+  enum class Wait : std::uint8_t { spin, yield, sleep };
 
+  bool is_crowded() const { return static_cast<std::size_t>(size_) > cores_.size(); }
+  void meet(Wait how);
   double exchange(std::uint32_t rounds);
-  void wait_until_changed(const std::atomic<std::uint32_t>& word, std::uint32_t from) const;
 
   int rank_;
   int size_;

@@ -119,7 +119,7 @@ Result<std::unique_ptr<Plan>> Plans::compile_for(const Program& program, const C
   Result<std::unique_ptr<Plan>> compiled = compile(program, setting_.rank, call.in_place, *this);
   if (!compiled) return compiled;
   if ((*compiled)->one_sided)
-    for (const int peer : (*compiled)->touched)
+    for (const int peer : (*compiled)->neighbours)
       if (Status attached = host_->attach(peer); !attached) return tl::unexpected(attached.error());
   return compiled;
 }

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -79,6 +80,7 @@ class Child {
     int up[2];
     if (::pipe(down) != 0 || ::pipe(up) != 0) std::abort();
     pid_ = ::fork();
+    if (pid_ < 0) std::abort();
     if (pid_ == 0) {
       ::close(down[1]);
       ::close(up[0]);

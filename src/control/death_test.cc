@@ -102,6 +102,7 @@ TEST(Death, OfAProcessWhoseOwnChildLivesOnIsSeen) {
   ASSERT_EQ(child.next_report(), 'r');
   pid_t loader = 0;
   for (std::size_t at = 0; at < sizeof loader; ++at) reinterpret_cast<char*>(&loader)[at] = child.next_report();
+  ASSERT_GT(loader, 1);
   const auto killed = Clock::now();
   child.signal(SIGKILL);
   EXPECT_TRUE(cast.deaths[0].wait_for_count(1));

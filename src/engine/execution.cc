@@ -134,7 +134,7 @@ void Execution::enter() {
   entry.signature = tag_.signature;
   all_mapped_ = entry.mapped != 0;
   entry.number.store(tag_.number + 1, std::memory_order_release);
-  for (const int peer : plan_->touched) host_->ring(peer);
+  for (const int peer : plan_->neighbours) host_->ring(peer);
 }
 
 bool Execution::meet_peers() {
@@ -300,7 +300,7 @@ Execution::Span Execution::span_of(const Cells& cells, int chunk, std::size_t ti
 }
 
 Execution::Waiting Execution::waiting_for() const {
-  if (entering_) return {plan_->touched[met_], -1, -1};
+  if (entering_ && met_ < plan_->touched.size()) return {plan_->touched[met_], -1, -1};
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     const WorkerState& state = workers_[index];
     if (state.tile == tiles_) continue;

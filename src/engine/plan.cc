@@ -61,18 +61,22 @@ class Compiler {
     return ready;
   }
 
-  /// Cells of this rank by number become kSelf; others are collected as touched.
+  /// Cells of this rank by number become kSelf; others are collected as touched. A rank that is only waited for may
+  /// have left the operation, and its entry with it, before we look.
   void worker_cells_to_ranks(PlanWorker& worker, Plan& plan) const {
     std::set<int> touched(plan.touched.begin(), plan.touched.end());
+    std::set<int> neighbours(plan.neighbours.begin(), plan.neighbours.end());
     for (PlanStep& ready : worker.steps) {
       for (auto* cells : {&ready.step.sources, &ready.step.targets})
         for (Cells& cell : *cells) {
           if (cell.rank == rank_) cell.rank = kSelf;
           if (cell.rank != kSelf) touched.insert(cell.rank);
         }
-      if (ready.step.peer != kNobody) touched.insert(ready.step.peer);
+      if (ready.step.peer != kNobody) neighbours.insert(ready.step.peer);
     }
+    neighbours.insert(touched.begin(), touched.end());
     plan.touched.assign(touched.begin(), touched.end());
+    plan.neighbours.assign(neighbours.begin(), neighbours.end());
   }
 
   OwnChunk own_chunk(Buffer buffer, int chunk) const {

@@ -41,7 +41,8 @@ struct Plan {
   int scratch_chunks = 0;
   std::vector<Cells> scratch_like;  // per scratch chunk: an input or output cell of its size; count 0: not known
   std::vector<PlanWorker> workers;
-  std::vector<int> touched;           // one-sided: ranks that share memory with this one in this program
+  std::vector<int> touched;           // ranks whose memory this one reads or writes: it waits for their entry
+  std::vector<int> neighbours;        // those, and the ranks it signals or waits for
   const Plan* when_mapped = nullptr;  // to run instead if every rank's buffers can be mapped
 };
 

@@ -158,7 +158,8 @@ Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> by
   if (names_lane(*type)) {
     header.lane = get<std::uint32_t>(bytes, kAtLostLane);
     header.lane_epoch = get<std::uint32_t>(bytes, kAtLostEpoch);
-    if (header.lane >= kLaneLimit) return fail(ErrorCode::refused, fmt::format("lane {} of {}", header.lane, kLaneLimit));
+    if (header.lane >= kLaneLimit)
+      return fail(ErrorCode::refused, fmt::format("lane {} of {}", header.lane, kLaneLimit));
   }
   if (get<std::uint32_t>(bytes, kAtReserved) != 0) return fail(ErrorCode::refused, "bits set that mean nothing");
   return header;

@@ -10,8 +10,8 @@
 #include <span>
 #include <string>
 
-#include "transport/link.hpp"
 #include "base/process_id.hpp"
+#include "transport/link.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

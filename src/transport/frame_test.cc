@@ -96,7 +96,8 @@ TEST(Frame, RandomBytesNeverParseToMoreThanTheLimits) {
   unsigned parsed_frames = 0;
   for (int i = 0; i < 200000; ++i) {
     FrameBytes bytes = encode(data_frame());
-    for (unsigned change = random() % 4; change > 0; --change) bytes[3 + random() % 61] = static_cast<std::byte>(random());
+    for (unsigned change = random() % 4; change > 0; --change)
+      bytes[3 + random() % 61] = static_cast<std::byte>(random());
     const auto parsed = parse_frame(bytes);
     if (!parsed) continue;
     ++parsed_frames;

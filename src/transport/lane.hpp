@@ -49,7 +49,6 @@ class LaneOwner {
 
   std::mutex& mutex() { return mutex_; }
 
-
   /// A frame's header has come: where its payload goes; null: nowhere. The place may be withdrawn by
   /// Lane::forget_incoming.
   virtual Result<std::byte*> begin(Lane& lane, const FrameHeader& header) = 0;

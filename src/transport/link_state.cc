@@ -129,7 +129,8 @@ Result<std::byte*> LinkReceiver::begin(std::uint32_t lane, const FrameHeader& he
     return fail(ErrorCode::refused, fmt::format("{} sent a chunk of {} bytes; the limit is {}", header.link.to_string(),
                                                 header.bytes, limits_.chunk_limit));
   if (sequence >= expected_ + limits_.window / kFrameHeaderBytes)
-    return fail(ErrorCode::refused, fmt::format("{} sent chunk {} far beyond its credit", header.link.to_string(), sequence));
+    return fail(ErrorCode::refused,
+                fmt::format("{} sent chunk {} far beyond its credit", header.link.to_string(), sequence));
   if (sequence < slots_.first()) {
     ack_wanted_ = true;
     return nullptr;
@@ -160,8 +161,9 @@ Result<std::byte*> LinkReceiver::begin(std::uint32_t lane, const FrameHeader& he
 Result<std::byte*> LinkReceiver::stage(Slot& slot) {
   const std::size_t cost = chunk_cost(slot.came_bytes);
   if (staged_ + cost > limits_.window)
-    return fail(ErrorCode::refused, fmt::format("a chunk of {} bytes came without credit: {} of {} bytes of staging are taken",
-                                                slot.came_bytes, staged_, limits_.window));
+    return fail(ErrorCode::refused,
+                fmt::format("a chunk of {} bytes came without credit: {} of {} bytes of staging are taken",
+                            slot.came_bytes, staged_, limits_.window));
   slot.held = static_cast<std::uint32_t>(cost);
   staged_ += cost;
   if (slot.came_bytes == 0) return nullptr;

@@ -135,8 +135,8 @@ class LinkReceiver {
     std::uint32_t came_bytes = 0;
     OperationTag came_tag;
     std::unique_ptr<std::byte[]> staging;
-    std::uint32_t held = 0;    // cost in staging now
-    std::uint32_t need = 0;    // cost in staging that the grant counts for it
+    std::uint32_t held = 0;  // cost in staging now
+    std::uint32_t need = 0;  // cost in staging that the grant counts for it
   };
 
   Result<std::byte*> stage(Slot& slot);
@@ -160,8 +160,8 @@ class LinkReceiver {
   std::uint64_t granted_credit_;
 
   bool ack_wanted_ = false;
-  std::uint64_t told_cost_ = 0;    // received_cost_ in the last acknowledgement
-  std::uint64_t told_credit_ = 0;  // granted_credit_ in it
+  std::uint64_t told_cost_ = 0;                      // received_cost_ in the last acknowledgement
+  std::uint64_t told_credit_ = 0;                    // granted_credit_ in it
   std::vector<std::unique_ptr<std::byte[]>> spare_;  // staging of chunk_limit bytes each
 };
 

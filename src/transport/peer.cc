@@ -12,8 +12,8 @@ std::unique_ptr<RecvLink> Peer::open_recv(const LinkId& id) { return inbound_.op
 
 bool Peer::lane_up(std::shared_ptr<Lane> lane) {
   // Chunks remember their lane by its index: an incarnation may begin only when nothing is open on the one before.
-  const auto same = std::find_if(lanes_.begin(), lanes_.end(),
-                                 [&](const auto& each) { return each->index() == lane->index(); });
+  const auto same =
+      std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& each) { return each->index() == lane->index(); });
   if (same != lanes_.end()) {
     const std::shared_ptr<Lane> before = *same;
     if (before->epoch() < lane->epoch())

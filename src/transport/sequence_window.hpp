@@ -1,5 +1,5 @@
-// Items numbered without gaps, of which a window [first, end) is held: a ring that grows when it must and never shrinks,
-// so that a steady flow of chunks allocates nothing. One thread at a time.
+// Items numbered without gaps, of which a window [first, end) is held: a ring that grows when it must and never
+// shrinks, so that a steady flow of chunks allocates nothing. One thread at a time.
 #pragma once
 
 #include <cstddef>

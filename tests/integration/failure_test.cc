@@ -8,7 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,6 +38,7 @@ struct Way {
   const char* name;
   Variables variables;
 };
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 const Way kSharedMemory{"SharedMemory", {{"TUTTI_LOG", "error"}}};
 const Way kTcp{"Tcp", {{"TUTTI_LOG", "error"}, {"TUTTI_SHM", "0"}}};
 
@@ -66,7 +70,7 @@ class Failure : public testing::TestWithParam<Way> {
     ASSERT_TRUE(line) << "rank " << survivor << " said: " << job_->said(survivor);
     EXPECT_LT(seconds_since(killed), kDeathKnown) << "rank " << survivor;
     bool named = false;
-    for (const int rank : dead) named = named || line->rfind(fmt::format("failed rank_died {} ", rank), 0) == 0;
+    for (const int rank : dead) named = named || line->rfind(fmt::format("failed rank died {} ", rank), 0) == 0;
     EXPECT_TRUE(named) << "rank " << survivor << " said: " << *line;
   }
 
@@ -168,7 +172,7 @@ TEST_P(Failure, ARankThatHasNotEnteredIsWarnedAboutThenTimedOut) {
   for (const int rank : {0, 2}) {
     const auto line = job_->hear(rank, "failed", in(kPatience));
     ASSERT_TRUE(line) << job_->said(rank);
-    EXPECT_EQ(line->rfind("failed timed_out", 0), 0U) << *line;
+    EXPECT_EQ(line->rfind("failed timed out", 0), 0U) << *line;
     EXPECT_NE(line->find("waiting for rank 1"), std::string::npos) << *line;
   }
   const bool warned = (job_->said(0) + job_->said(2)).find("waiting for rank 1 for") != std::string::npos;
@@ -183,7 +187,7 @@ TEST_P(Failure, ARankThatNeverJoinsIsNamedAtTheDeadline) {
   const auto started = Clock::now();
   for (const int rank : {0, 2}) job_->start(rank, rank_command());
   for (const int rank : {0, 2}) {
-    const auto line = job_->hear(rank, "failed timed_out", in(kPatience));
+    const auto line = job_->hear(rank, "failed timed out", in(kPatience));
     ASSERT_TRUE(line) << job_->said(rank);
     EXPECT_NE(line->find("rank 1"), std::string::npos) << *line;
   }

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,15 +103,17 @@ void RankProcesses::start(int rank, const std::vector<std::string>& command, con
   const std::vector<char*> argument_pointers = pointers(arguments);
   PipeEnds input;
   PipeEnds output;
-  const pid_t pid = ::fork();
-  if (pid < 0) std::abort();
-  if (pid == 0) {
-    ::dup2(input.reads.get(), STDIN_FILENO);
-    ::dup2(output.writes.get(), STDOUT_FILENO);
-    ::dup2(output.writes.get(), STDERR_FILENO);
-    ::execve(argument_pointers[0], argument_pointers.data(), environment_pointers.data());
-    ::_exit(127);
-  }
+  // Not fork(): the library closes its descriptors in children made by that.
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, input.reads.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output.writes.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output.writes.get(), STDERR_FILENO);
+  pid_t pid = -1;
+  if (::posix_spawn(&pid, argument_pointers[0], &actions, nullptr, argument_pointers.data(),
+                    environment_pointers.data()) != 0)
+    std::abort();
+  ::posix_spawn_file_actions_destroy(&actions);
   Rank& started = ranks_[static_cast<std::size_t>(rank)];
   started.pid = pid;
   started.input = std::move(input.writes);

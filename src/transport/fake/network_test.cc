@@ -43,10 +43,7 @@ std::shared_ptr<Peer> make_peer() { return std::make_shared<Peer>("peer", small_
 class Conversation {
  public:
   Conversation(FakeNetwork& network, Peer& from, Peer& to, const LinkId& link, std::uint64_t chunks)
-      : network_(network),
-        chunks_(chunks),
-        send_(from.open_send(link)),
-        recv_(to.open_recv(link)) {}
+      : network_(network), chunks_(chunks), send_(from.open_send(link)), recv_(to.open_recv(link)) {}
 
   bool done() const { return taken_ == chunks_ && send_->released() == chunks_; }
   std::string progress() const {
@@ -99,7 +96,8 @@ class Conversation {
     ASSERT_EQ(arrival->tag, tag_of(taken_));
     const std::byte* landing = landings_.front().empty() ? arrival->data : landings_.front().data();
     ASSERT_EQ(arrival->data, landing);
-    for (std::size_t i = 0; i < arrival->bytes; ++i) ASSERT_EQ(arrival->data[i], byte_of(taken_, i)) << "chunk " << taken_;
+    for (std::size_t i = 0; i < arrival->bytes; ++i)
+      ASSERT_EQ(arrival->data[i], byte_of(taken_, i)) << "chunk " << taken_;
     recv_->release();
     ++taken_;
     landings_.pop_front();
@@ -133,8 +131,7 @@ void run_seed(std::uint64_t seed, bool cuts_lanes, Totals& totals) {
   Conversation there(network, *one, *other, kThere, 30);
   Conversation back(network, *other, *one, kBack, seed % 2 == 0 ? 30 : 0);
   std::vector<std::uint32_t> epochs(1 + network.draw(4), 1);
-  for (std::uint32_t lane = 0; lane < epochs.size(); ++lane)
-    ASSERT_TRUE(network.connect(*one, *other, lane, 1));
+  for (std::uint32_t lane = 0; lane < epochs.size(); ++lane) ASSERT_TRUE(network.connect(*one, *other, lane, 1));
   std::uint64_t idle = 0;
   while ((!there.done() || !back.done()) && !testing::Test::HasFatalFailure()) {
     const bool happened = network.step();
@@ -143,7 +140,8 @@ void run_seed(std::uint64_t seed, bool cuts_lanes, Totals& totals) {
       each->check();
     }
     idle = happened ? 0 : idle + 1;
-    ASSERT_LT(idle, 1000u) << "nothing is under way, and nothing gets on: " << there.progress() << "; back: " << back.progress();
+    ASSERT_LT(idle, 1000u) << "nothing is under way, and nothing gets on: " << there.progress()
+                           << "; back: " << back.progress();
     if (!cuts_lanes || network.draw(40) != 0) continue;
     const auto living = network.living();
     if (living.size() > 1) {
@@ -160,16 +158,16 @@ void run_seed(std::uint64_t seed, bool cuts_lanes, Totals& totals) {
 
 TEST(FakeLanes, BytesArriveOnceAndInOrderWhateverLanesDo) {
   Totals totals;
-  for (std::uint64_t seed = 1; seed <= 3000 && !HasFatalFailure(); ++seed) run_seed(seed, false, totals);
-  EXPECT_GT(totals.replays, 1000u);
+  for (std::uint64_t seed = 1; seed <= 1500 && !HasFatalFailure(); ++seed) run_seed(seed, false, totals);
+  EXPECT_GT(totals.replays, 500u);
 }
 
 TEST(FakeLanes, NothingIsLostOrAppliedTwiceWhenLanesBreakAndReturn) {
   Totals totals;
-  for (std::uint64_t seed = 1; seed <= 3000 && !HasFatalFailure(); ++seed) run_seed(seed, true, totals);
-  EXPECT_GT(totals.cuts, 1000u);
+  for (std::uint64_t seed = 1; seed <= 1500 && !HasFatalFailure(); ++seed) run_seed(seed, true, totals);
+  EXPECT_GT(totals.cuts, 500u);
   EXPECT_GT(totals.returns, 100u);
-  EXPECT_GT(totals.replays, 1000u);
+  EXPECT_GT(totals.replays, 500u);
 }
 
 TEST(FakeLanes, TheSameSeedTakesTheSameCourse) {

@@ -112,7 +112,8 @@ Result<bool> Attempt::listen() {
   if (moved_ != bytes_.size()) return false;
   moved_ = 0;
   if (auto fine = check_greeting(); !fine) return tl::unexpected(fine.error());
-  if (side_ == Side::acceptor) bytes_ = encode(LaneGreeting{FrameType::welcome, greeting_.epoch, greeting_.lane, own_, greeting_.from});
+  if (side_ == Side::acceptor)
+    bytes_ = encode(LaneGreeting{FrameType::welcome, greeting_.epoch, greeting_.lane, own_, greeting_.from});
   stage_ = side_ == Side::acceptor ? Stage::speaking : Stage::done;
   return true;
 }
@@ -123,12 +124,13 @@ Status Attempt::check_greeting() {
   greeting_ = *greeting;
   const std::string who = address_.to_string();
   if (greeting_.to != own_)
-    return fail(ErrorCode::refused, fmt::format("{} looks for process {}, which is not here", who, greeting_.to.to_string()));
+    return fail(ErrorCode::refused,
+                fmt::format("{} looks for process {}, which is not here", who, greeting_.to.to_string()));
   const auto wanted = side_ == Side::acceptor ? FrameType::hello : FrameType::welcome;
   if (greeting_.type != wanted) return fail(ErrorCode::refused, fmt::format("{} greeted out of turn", who));
   if (dial_ && (greeting_.from != dial_->peer.id || greeting_.lane != dial_->lane || greeting_.epoch != dial_->epoch))
-    return fail(ErrorCode::refused, fmt::format("{} is process {}, not {}", who, greeting_.from.to_string(),
-                                                dial_->peer.id.to_string()));
+    return fail(ErrorCode::refused,
+                fmt::format("{} is process {}, not {}", who, greeting_.from.to_string(), dial_->peer.id.to_string()));
   return {};
 }
 

@@ -12,10 +12,10 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kInline = 448;           // payloads up to this are cheaper to copy than to point to
-constexpr int kPartsPerWrite = 64;             // two per frame
+constexpr std::size_t kInline = 448;  // payloads up to this are cheaper to copy than to point to
+constexpr int kPartsPerWrite = 64;    // two per frame
 constexpr std::size_t kBytesPerPass = 1 << 20;
-constexpr std::size_t kReadAhead = 4 << 10;    // past the end of a payload: small, because it is copied once more
+constexpr std::size_t kReadAhead = 4 << 10;  // past the end of a payload: small, because it is copied once more
 
 // Where payloads go that nobody wants. Never read.
 std::byte* bin() {

@@ -30,7 +30,9 @@ class Poller {
   int descriptor() const { return epoll_.get(); }
   std::uint64_t new_id() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
   void add(int descriptor, std::uint64_t id) { control(EPOLL_CTL_ADD, descriptor, id, EPOLLIN); }
-  void change(int descriptor, std::uint64_t id, std::uint32_t events) { control(EPOLL_CTL_MOD, descriptor, id, events); }
+  void change(int descriptor, std::uint64_t id, std::uint32_t events) {
+    control(EPOLL_CTL_MOD, descriptor, id, events);
+  }
   void remove(int descriptor, std::uint64_t id);
   /// Which were removed since this was last asked.
   std::vector<std::uint64_t> take_removed();

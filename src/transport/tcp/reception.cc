@@ -15,9 +15,9 @@
 namespace tutti {
 namespace {
 
-constexpr int kDrivenTick = 10;             // milliseconds between looks whether callers still drive
+constexpr int kDrivenTick = 10;              // milliseconds between looks whether callers still drive
 constexpr std::size_t kPendingLimit = 4096;  // strangers who connect and say nothing must not use up descriptors
-constexpr double kRefusedFor = 1.0;         // seconds: a process that listens nowhere for so long is gone
+constexpr double kRefusedFor = 1.0;          // seconds: a process that listens nowhere for so long is gone
 constexpr std::uint64_t kDoorbell = 0;
 
 void add_to(int epoll, int descriptor, std::uint64_t id, std::uint32_t events, int operation = EPOLL_CTL_ADD) {
@@ -212,8 +212,8 @@ void Reception::give_up(std::uint64_t id, const Error& why) {
 
 void Reception::dial_again(std::unique_ptr<Outgoing> outgoing, const Error& why, bool refused, bool final) {
   outgoing->refusals = refused ? outgoing->refusals + 1 : 0;
-  const bool nobody = outgoing->refusals >= outgoing->dial.peer.addresses.size() &&
-                      outgoing->may_be_refused_until.passed();
+  const bool nobody =
+      outgoing->refusals >= outgoing->dial.peer.addresses.size() && outgoing->may_be_refused_until.passed();
   if (final || nobody || outgoing->until.passed()) return host_.on_dial_failed(outgoing->dial, why);
   retries_.push_back({Deadline::in(outgoing->pause), nullptr});
   outgoing->pause = std::min(outgoing->pause * 2, 0.2);

@@ -25,7 +25,7 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kAskEvery = 4;  // how often progress() asks epoll
-constexpr double kFarewell = 1.0;  // seconds to get queued frames out at the end
+constexpr double kFarewell = 1.0;       // seconds to get queued frames out at the end
 
 // Counts what happened anywhere that a sleeper might wait for; each thread remembers how far it has seen.
 std::atomic<std::uint64_t> g_happenings{0};
@@ -110,7 +110,7 @@ class Tcp::Impl final : public Reception::Host {
 
   std::atomic<std::uint64_t> drives_{0};
   std::atomic<std::uint64_t> hot_{0};  // the connection that last brought something
-  std::uint64_t drives_seen_ = 0;  // by the thread
+  std::uint64_t drives_seen_ = 0;      // by the thread
   std::atomic<int> sleepers_{0};
   std::unique_ptr<Reception> reception_;
 };
@@ -182,7 +182,8 @@ std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) 
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
-    peer = find_or_make(key, endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string());
+    peer = find_or_make(key,
+                        endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string());
     if (!dials || dials_.contains(key)) return peer;
     dials_[key] = lanes;
   }
@@ -360,7 +361,8 @@ Tcp::~Tcp() = default;
 
 Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions options) {
   const LinkLimits& limits = options.limits;
-  if (limits.chunk_limit == 0 || limits.chunk_limit > kPayloadLimit || limits.window < 2 * chunk_cost(limits.chunk_limit))
+  if (limits.chunk_limit == 0 || limits.chunk_limit > kPayloadLimit ||
+      limits.window < 2 * chunk_cost(limits.chunk_limit))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("chunks of {} bytes with a window of {}: expected at most {} and two chunks in the window",
                             limits.chunk_limit, limits.window, kPayloadLimit));

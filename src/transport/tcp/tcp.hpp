@@ -30,8 +30,8 @@ struct TcpOptions {
   std::vector<SocketAddress> listen;  // empty: by TUTTI_INTERFACES; without a secret, loopback
   int lanes = 0;                      // connections per peer; 0: settings().tcp_lanes
   LinkLimits limits;
-  double greeting_timeout = 10.0;     // seconds for a connection to become a lane
-  double dial_timeout = 0.0;          // seconds of trying to reach a peer; 0: settings().join_timeout
+  double greeting_timeout = 10.0;  // seconds for a connection to become a lane
+  double dial_timeout = 0.0;       // seconds of trying to reach a peer; 0: settings().join_timeout
 };
 
 class Tcp {

@@ -22,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr int kBatches = 40;  // of which the best counts: other work on the cores only ever adds
-constexpr int kRounds = 100;  // in a batch
+constexpr int kBatches = 40;           // of which the best counts: other work on the cores only ever adds
+constexpr int kRounds = 100;           // in a batch
 constexpr std::size_t kInFlight = 32;  // landings announced ahead in the stream
 constexpr OperationTag kTag{1, 1};
 

@@ -95,7 +95,8 @@ TEST(Tcp, CarriesSmallLargeAndOddSizes) {
   for (const std::size_t bytes : {1u, 8u, 63u, 4096u, 65537u, 262144u, 5000001u})
     for (const bool land : {true, false}) {
       const auto data = pattern(bytes, static_cast<unsigned>(bytes));
-      EXPECT_EQ(pass(pair, ends, data, ends.send->chunk_limit(), land), data) << bytes << (land ? " landed" : " staged");
+      EXPECT_EQ(pass(pair, ends, data, ends.send->chunk_limit(), land), data)
+          << bytes << (land ? " landed" : " staged");
     }
   EXPECT_EQ(ends.send->error(), nullptr);
   EXPECT_EQ(ends.recv->error(), nullptr);
@@ -330,7 +331,8 @@ TEST(Tcp, ClosesALaneWhoseFramesBreakTheRules) {
   auto socket = connect_once(tcp->endpoint().addresses.front(), deadline);
   ASSERT_TRUE(socket.has_value());
   ASSERT_TRUE(authenticate(socket->get(), Side::connector, Purpose::data, JobKey(kSecret), deadline).has_value());
-  ASSERT_TRUE(send_all(socket->get(), encode(LaneGreeting{FrameType::hello, 1, 0, intruder.id, tcp->endpoint().id}), deadline));
+  ASSERT_TRUE(
+      send_all(socket->get(), encode(LaneGreeting{FrameType::hello, 1, 0, intruder.id, tcp->endpoint().id}), deadline));
   FrameBytes welcome;
   ASSERT_TRUE(recv_all(socket->get(), welcome, deadline).has_value());
   FrameHeader header;
