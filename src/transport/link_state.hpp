@@ -56,6 +56,9 @@ class LinkSender {
     std::uint32_t lane = 0;
     bool transmitted = false;
     bool acked = false;
+
+    /// What it adds to its lane's load. Copies count nothing: their acknowledgement, for which nobody waits, is late.
+    std::size_t load() const { return copy ? 0 : chunk_cost(bytes); }
   };
 
   bool may_post(std::size_t bytes) const { return spent_ + chunk_cost(bytes) <= credit_; }
@@ -69,7 +72,7 @@ class LinkSender {
   /// acknowledges to `completed`.
   struct Completed {
     std::uint32_t lane = 0;
-    std::size_t cost = 0;
+    std::size_t load = 0;
   };
   Status acknowledge(const Acknowledgement& ack, std::vector<Completed>& completed);
 

@@ -7,9 +7,6 @@
 namespace tutti {
 namespace {
 
-// Small chunks stay on one lane, whose caches are warm, until it has this much more outstanding than another.
-constexpr std::uint64_t kStay = 64 << 10;
-
 FrameHeader header_of(FrameType type, const Lane& lane, const LinkId& link) {
   FrameHeader header;
   header.type = type;
@@ -80,7 +77,7 @@ void Outbound::close(Link& link) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id_);
   for (std::uint64_t sequence = link.state_.acked(); sequence != link.state_.posted(); ++sequence) {
     const auto& chunk = link.state_.chunk(sequence);
-    if (!chunk.acked) outstanding_[chunk.lane] -= chunk_cost(chunk.bytes);
+    if (!chunk.acked) outstanding_[chunk.lane] -= chunk.load();
   }
   announce(link.id_, FrameType::close);
 }
@@ -91,7 +88,7 @@ bool Outbound::send(Link& link, const std::byte* data, std::size_t bytes, Operat
   Lane* lane = least_loaded();
   if (lane == nullptr) return false;
   const std::uint64_t sequence = link.state_.post(data, bytes, tag, lane->index());
-  outstanding_[lane->index()] += chunk_cost(bytes);
+  outstanding_[lane->index()] += link.state_.chunk(sequence).load();
   post_chunk(*lane, link, sequence);
   return true;
 }
@@ -106,15 +103,14 @@ void Outbound::post_chunk(Lane& lane, const Link& link, std::uint64_t sequence) 
   lane.post(header, chunk.data, chunk.copy != nullptr);
 }
 
+// Of equals the first, at both ends: an exchange of small chunks then runs on one connection, where TCP acknowledges
+// with the data that goes back.
 Lane* Outbound::least_loaded() {
   Lane* best = nullptr;
-  Lane* preferred = nullptr;
   for (const auto& lane : peer_.lanes()) {
-    if (lane->index() == preferred_) preferred = lane.get();
-    if (best == nullptr || outstanding_[lane->index()] < outstanding_[best->index()]) best = lane.get();
+    const auto load = std::pair(outstanding_[lane->index()], lane->index());
+    if (best == nullptr || load < std::pair(outstanding_[best->index()], best->index())) best = lane.get();
   }
-  if (preferred != nullptr && outstanding_[preferred_] < outstanding_[best->index()] + kStay) return preferred;
-  if (best != nullptr) preferred_ = best->index();
   return best;
 }
 
@@ -158,9 +154,9 @@ void Outbound::resend(const LostLane& lost) {
   for (const auto& [id, link] : links_)
     for (const std::uint64_t sequence : link->state_.unacked_on(lost.index)) {
       Lane& lane = *least_loaded();
-      const std::size_t cost = chunk_cost(link->state_.chunk(sequence).bytes);
-      outstanding_[lost.index] -= cost;
-      outstanding_[lane.index()] += cost;
+      const std::size_t load = link->state_.chunk(sequence).load();
+      outstanding_[lost.index] -= load;
+      outstanding_[lane.index()] += load;
       link->state_.resent(sequence, lane.index());
       post_chunk(lane, *link, sequence);
     }
@@ -171,7 +167,7 @@ Status Outbound::on_ack(const FrameHeader& header) {
   if (found == links_.end()) return {};  // closed since
   completed_.clear();
   auto accepted = found->second->state_.acknowledge({header.sequence, header.arrived, header.credit}, completed_);
-  for (const auto& each : completed_) outstanding_[each.lane] -= each.cost;
+  for (const auto& each : completed_) outstanding_[each.lane] -= each.load;
   return accepted;
 }
 

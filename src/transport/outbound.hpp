@@ -48,8 +48,7 @@ class Outbound {
   void resend(const LostLane& lost);
 
   Peer& peer_;
-  std::vector<std::uint64_t> outstanding_;  // by lane index: cost of chunks not acked
-  std::uint32_t preferred_ = 0;             // lane index
+  std::vector<std::uint64_t> outstanding_;  // by lane index: load of chunks not acked
   std::vector<LostLane> lost_;              // not fenced by the receiver yet
   std::unordered_map<LinkId, Link*> links_;
   std::vector<LinkSender::Completed> completed_;  // scratch

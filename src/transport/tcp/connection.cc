@@ -1,6 +1,7 @@
 #include "transport/tcp/connection.hpp"
 
 #include <fmt/core.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t kInline = 448;  // payloads up to this are cheaper to copy than to point to
+constexpr int kReadsUntilAnswer = 4;  // fewer than the packets TCP sends at first without an answer
 constexpr int kPartsPerWrite = 64;    // two per frame
 constexpr std::size_t kBytesPerPass = 1 << 20;
 constexpr std::size_t kReadAhead = 4 << 10;  // past the end of a payload: small, because it is copied once more
@@ -67,6 +69,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
     const ssize_t sent = count_of_parts == 1 ? ::send(socket_.get(), parts->iov_base, parts->iov_len, kFlags)
                                              : ::sendmsg(socket_.get(), &message, kFlags);
     if (sent >= 0) {
+      unanswered_reads_ = 0;
       count(poller_->counters().bytes_sent, static_cast<std::uint64_t>(sent));
       return sent;
     }
@@ -177,8 +180,19 @@ bool Connection::receive() {
     took(received);
   }
   if (moved != 0) count(poller_->counters().bytes_received, moved);
+  if (moved != 0 && socket_ && !failure_) answer_reads();
   if (moved != 0 && socket_ && !failure_) owner_.pause(*this, !incoming_ && buffer_begin_ == buffer_end_);
   return moved != 0;
+}
+
+// Where data went both ways, the kernel holds acknowledgements back for up to 40 ms, to send them with data. A sender
+// of small frames only, with ten packets under way, would stand still for that long: tell the kernel that nothing goes
+// back.
+void Connection::answer_reads() {
+  if (++unanswered_reads_ < kReadsUntilAnswer) return;
+  unanswered_reads_ = 0;
+  const int at_once = 1;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);
 }
 
 // Into the payload that is being read, then into the buffer; the buffer is empty while a payload is incomplete.

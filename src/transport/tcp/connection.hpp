@@ -69,6 +69,7 @@ class Connection final : public Lane {
   bool parse_buffer();
   bool begin_frame();
   bool complete_frame();
+  void answer_reads();
   void break_off(Error why);
 
   Fd socket_;
@@ -79,6 +80,7 @@ class Connection final : public Lane {
 
   std::deque<Outgoing> outgoing_;
   bool watching_writable_ = false;
+  int unanswered_reads_ = 0;  // since anything was written
 
   std::array<std::byte, kBuffer> buffer_;
   std::size_t buffer_begin_ = 0;

@@ -109,6 +109,7 @@ class Tcp::Impl final : public Reception::Host {
   std::unordered_map<std::uint64_t, Watched> watched_;
 
   std::atomic<std::uint64_t> drives_{0};
+  std::atomic<std::uint64_t> turns_{0};  // of progress()
   std::atomic<std::uint64_t> hot_{0};  // the connection that last brought something
   std::uint64_t drives_seen_ = 0;      // by the thread
   std::atomic<int> sleepers_{0};
@@ -265,7 +266,9 @@ bool Tcp::Impl::is_driven() {
 // Where something came last, more is likely to come: reading there at once saves asking epoll, which the others get
 // often enough.
 bool Tcp::Impl::progress() {
-  const std::uint64_t turn = drives_.fetch_add(1, std::memory_order_relaxed);
+  drives_.fetch_add(1, std::memory_order_relaxed);
+  // Counted apart: wait() counts as driving too, and a caller that alternates would never come to a turn of asking.
+  const std::uint64_t turn = turns_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t hot = hot_.load(std::memory_order_relaxed);
   if (hot == 0 || turn % kAskEvery == 0) return drive_ready();
   const bool moved = drive_one(hot, EPOLLIN);
