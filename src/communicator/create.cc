@@ -104,7 +104,7 @@ Result<Met> meet(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, con
   return met;
 }
 
-/// Agrees on whether every rank can read every other's memory, and that all select by the same rules, in a first
+/// Agrees on whether ranks of a host can read each other's memory, and that all select by the same rules, in a first
 /// operation, which also proves that all are here.
 Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
   const std::uint64_t rules = hash_text(to_string(impl->rules()));

@@ -37,7 +37,7 @@ struct Identity {
   std::uint64_t id = 0;  // the same on all ranks
   int rank = 0;
   bool settled = false;  // the ranks have agreed on what follows
-  bool pull = false;     // every rank can read the memory of every other
+  bool pull = false;     // every rank can read the memory of every other of its host
   std::vector<Member> members;
 };
 
@@ -66,8 +66,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const Options& options() const { return options_; }
   const std::shared_ptr<Job>& job() const { return job_; }
 
-  /// Whether this rank can read the memory of all others.
-  bool can_pull() { return layout_.hosts == 1 && host_->can_attach_memory(); }
+  /// Whether this rank can read the memory of all others of its host.
+  bool can_pull() { return host_->can_attach_memory(); }
   /// All have agreed: from now on programs are selected by the rules.
   void settle(bool pull);
   /// The rules of selection, which must be the same on all ranks.

@@ -1,6 +1,9 @@
 #include "communicator/job.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
 #include <utility>
 
 #include "base/log.hpp"
@@ -9,15 +12,76 @@
 #include "transport/tcp/tcp.hpp"
 
 namespace tutti {
+namespace {
+
+/// The jobs of this process, so that one that exits without destroying its communicators still says goodbye: its peers
+/// are to see a rank that left, not one that died.
+class Departures {
+ public:
+  static Departures& of_process() {
+    static Departures* const instance = [] {
+      auto* const made = new Departures;
+      std::atexit([] { of_process().leave_all(); });
+      return made;
+    }();
+    return *instance;
+  }
+
+  void add(const std::shared_ptr<Job>& job) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(jobs_, [](const auto& each) { return each.expired(); });
+    jobs_.push_back(job);
+  }
+  void begins() {
+    const std::lock_guard lock(mutex_);
+    ++leaving_;
+  }
+  void ended() {
+    const std::lock_guard lock(mutex_);
+    --leaving_;
+    changed_.notify_all();
+  }
+
+ private:
+  void leave_all() {
+    std::vector<std::shared_ptr<Job>> living;
+    {
+      std::unique_lock lock(mutex_);
+      for (const auto& each : jobs_)
+        if (auto job = each.lock()) living.push_back(std::move(job));
+      changed_.wait_for(lock, std::chrono::seconds(2), [this] { return leaving_ == 0; });
+    }
+    for (const auto& job : living) job->leave();
+    // Threads of ours may still hold on to them: they are not to be destroyed while the process ends.
+    for (auto& job : living) new std::shared_ptr<Job>(std::move(job));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::weak_ptr<Job>> jobs_;
+  int leaving_ = 0;
+};
+
+}  // namespace
 
 Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self)
     : self_(self), tcp_(std::move(tcp)), endpoints_(std::move(endpoints)), control_(std::move(control)) {}
 
 Job::~Job() {
+  if (control_ == nullptr) return;
+  Departures::of_process().begins();
+  tcp_.reset();  // what is queued goes out first
+  leave();
+  control_.reset();
+  Departures::of_process().ended();
+}
+
+void Job::leave() {
   if (control_ != nullptr) control_->leave();
 }
 
 void Job::watch() {
+  Departures::of_process().add(shared_from_this());
   control_->on_death([this](int process, const Error& error) {
     if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, error);
     process_ended(process, error, true);

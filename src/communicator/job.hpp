@@ -17,7 +17,7 @@ class CommunicatorImpl;
 class Control;
 class Tcp;
 
-class Job {
+class Job : public std::enable_shared_from_this<Job> {
  public:
   Job() = default;  // this process alone
   /// `self`: index of this process among those that joined.
@@ -29,6 +29,9 @@ class Job {
   int self() const { return self_; }
   Tcp* tcp() const { return tcp_.get(); }
   const Endpoint& endpoint_of(int process) const { return endpoints_[static_cast<std::size_t>(process)]; }
+
+  /// Says goodbye to the other processes.
+  void leave();
 
   /// From now on communicators hear of processes that die or leave.
   void watch();

@@ -54,7 +54,7 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
   situation.hosts = setting_.layout.hosts();
   situation.even_hosts = setting_.layout.even();
   situation.crowded = setting_.crowded;
-  situation.pull = setting_.pull && host_ != nullptr;
+  situation.pull = setting_.pull && situation.hosts == 1;
   situation.rank_order = setting_.reproducible;
   situation.ordered = call.reduction.op == Operator::user;
   situation.own_counts =
@@ -113,7 +113,7 @@ Result<std::unique_ptr<Plan>> Plans::compile_for(const Program& program, const C
   if (call.in_place ? !program.in_place : !program.out_of_place)
     return fail(ErrorCode::unsupported,
                 fmt::format("program {} cannot run {} place", program.name, call.in_place ? "in" : "out of"));
-  if (program.one_sided && !setting_.pull)
+  if (program.one_sided && (!setting_.pull || setting_.layout.hosts() > 1))
     return fail(ErrorCode::unsupported,
                 fmt::format("program {} needs ranks that can read each other's memory", program.name));
   Result<std::unique_ptr<Plan>> compiled = compile(program, setting_.rank, call.in_place, *this);

@@ -17,7 +17,10 @@ Progress& Progress::of_process() {
 
 void Progress::attend(const std::shared_ptr<CommunicatorImpl>& communicator) {
   const std::lock_guard lock(mutex_);
-  if (std::find(attended_.begin(), attended_.end(), communicator) == attended_.end()) attended_.push_back(communicator);
+  const auto same = [&](const auto& each) {
+    return !each.owner_before(communicator) && !communicator.owner_before(each);
+  };
+  if (std::none_of(attended_.begin(), attended_.end(), same)) attended_.push_back(communicator);
   if (thread_owner_ != ::getpid()) {
     thread_owner_ = ::getpid();
     sigset_t all;
@@ -37,10 +40,13 @@ void Progress::loop() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      std::erase_if(attended_, [](const auto& communicator) { return communicator->idle(); });
-      current.clear();
       changed_.wait(lock, [this] { return !attended_.empty(); });
-      current = attended_;
+      for (const auto& each : attended_)
+        if (auto communicator = each.lock()) current.push_back(std::move(communicator));
+      std::erase_if(attended_, [](const auto& each) {
+        const auto communicator = each.lock();
+        return communicator == nullptr || communicator->idle();
+      });
     }
     bool moved = false;
     for (const auto& communicator : current) moved |= communicator->drive();

@@ -24,8 +24,8 @@ class Progress {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::shared_ptr<CommunicatorImpl>> attended_;
-  int thread_owner_ = 0;  // pid of the process whose thread runs
+  std::vector<std::weak_ptr<CommunicatorImpl>> attended_;  // operations under way keep theirs alive
+  int thread_owner_ = 0;                                   // pid of the process whose thread runs
 };
 
 }  // namespace tutti
