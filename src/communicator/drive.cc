@@ -14,6 +14,7 @@ namespace tutti {
 namespace {
 
 constexpr int kNapMicroseconds = 1000;       // a missed wake costs no more than this
+constexpr double kAskAllSeconds = 0.3;
 constexpr double kLookMicroseconds = 100e3;  // how often a waiting rank looks what its peers do
 
 }  // namespace
@@ -317,8 +318,15 @@ void CommunicatorImpl::rest(Waiter& waiter) {
 
 void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
   if (broken_.load(std::memory_order_relaxed) || waiter.idle_microseconds() < kLookMicroseconds) return;
-  const Execution::Waiting waiting = operation.execution.waiting_for();
+  Execution::Waiting waiting = operation.execution.waiting_for();
   const double seconds = waiter.idle_microseconds() * 1e-6;
+  const bool collective = operation.call.collective != Collective::point_to_point;
+  if (collective && seconds > kAskAllSeconds) {
+    // The rank we wait for may itself wait: name one that has not come.
+    ask_all();
+    const int late = find_latecomer(operation.execution.tag().number);
+    if (late >= 0 && late != waiting.rank) waiting = {late, -1, -1};
+  }
   if (operation.deadline.passed()) {
     Error error;
     error.code = ErrorCode::timed_out;

@@ -149,7 +149,10 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void publish_current(const Call& call, OperationTag tag);
   std::string describe_peer(int rank);
   void inquire(const Operation& operation, int rank);
+  void ask_all();
+  int find_latecomer(std::uint32_t number);
   Error explain(const Operation& operation, Error error);
+  Error blame(Error error) const;
   Error with_context(Error error, const Operation* operation) const;
   std::string name_operation(const Operation& operation) const;
 
@@ -177,6 +180,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Remembered remembered_[8];  // blocking collectives as they were bound
   Operation fast_end_[2];     // the blocking receive and send
   std::uint64_t last_look_ = 0;
+  std::uint64_t last_question_ = 0;
   bool warned_ = false;
 
   mutable std::mutex mutex_;  // what follows

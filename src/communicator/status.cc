@@ -69,6 +69,31 @@ std::string CommunicatorImpl::describe_peer(int peer) {
   return fmt::format(", which last entered {} #{}", found->second.text, found->second.number - 1);
 }
 
+/// Asks the ranks of other hosts what they run, once a second at most.
+void CommunicatorImpl::ask_all() {
+  if (layout_.hosts == 1 || (last_question_ != 0 && microseconds_since(last_question_) < 1e6)) return;
+  last_question_ = ticks();
+  Message question;
+  question.kind = Message::Kind::question;
+  question.from = rank();
+  job_->broadcast(identity_.id, question);
+}
+
+/// A rank that is known not to have entered the operation; -1 where none is.
+int CommunicatorImpl::find_latecomer(std::uint32_t number) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    if (host_->is_here(peer) && host_->attach(peer)) {
+      if (host_->head_of(peer).current.number.load(std::memory_order_acquire) < number + 1) return peer;
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    const auto found = answers_.find(peer);
+    if (found != answers_.end() && found->second.number < number + 1) return peer;
+  }
+  return -1;
+}
+
 /// A rank that has waited asks the one it expects what that is running.
 void CommunicatorImpl::inquire(const Operation& operation, int peer) {
   bool departed = false;
@@ -114,8 +139,18 @@ void CommunicatorImpl::inquire(const Operation& operation, int peer) {
   }
 }
 
+/// A transport that fails has most likely lost its peer. Control knows for sure, and more, a moment later.
+Error CommunicatorImpl::blame(Error error) const {
+  const Deadline verdict = Deadline::in(0.3);
+  while (!broken_.load(std::memory_order_acquire) && !verdict.passed()) ::usleep(1000);
+  error.code = ErrorCode::rank_died;
+  error.message = fmt::format("rank {} died or cannot be reached ({})", error.peer, error.message);
+  return error;
+}
+
 /// Says what both sides called, where two ranks do not agree.
 Error CommunicatorImpl::explain(const Operation& operation, Error error) {
+  if (error.code == ErrorCode::system && error.peer >= 0) error = blame(std::move(error));
   if (error.code == ErrorCode::mismatch && error.peer >= 0) {
     if (!host_->is_here(error.peer)) {  // ask, and give it a moment
       Message question;

@@ -173,7 +173,7 @@ bool Execution::learn(int peer) {
       remote.mapped[side] = reinterpret_cast<std::byte*>(sides[side]->address);
     } else if (sides[side]->region.descriptor >= 0) {
       const Result<std::byte*> mapped = memory.map(sides[side]->region, entry.generation);
-      if (!mapped) return fail_with(mapped.error());
+      if (!mapped) return fail_about(peer, mapped.error());
       remote.mapped[side] = *mapped + sides[side]->offset;
     }
   }
@@ -252,7 +252,7 @@ bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, co
 bool Execution::sends_released() {
   for (const PlanWorker& worker : plan_->workers) {
     if (worker.send == nullptr) continue;
-    if (worker.send->error() != nullptr) return fail_with(*worker.send->error());
+    if (worker.send->error() != nullptr) return fail_about(worker.send_rank, *worker.send->error());
     if (worker.send->released() < worker.send->sent()) return false;
   }
   return true;
@@ -262,6 +262,11 @@ bool Execution::fail_with(Error error) {
   if (state_ != State::failed) error_ = std::move(error);
   state_ = State::failed;
   return false;
+}
+
+bool Execution::fail_about(int peer, Error error) {
+  error.peer = peer;
+  return fail_with(std::move(error));
 }
 
 Extent Execution::extent_on(int rank, Buffer buffer, int chunk) const {

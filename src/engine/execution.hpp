@@ -85,6 +85,7 @@ class Execution {
   bool may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) const;
   bool sends_released();
   bool fail_with(Error error);
+  bool fail_about(int peer, Error error);
   Span span_of(const Cells& cells, int chunk, std::size_t tile) const;
   Extent extent_on(int rank, Buffer buffer, int chunk) const;
   Extent scratch_extent(int rank, int chunk) const;

@@ -56,7 +56,7 @@ bool Execution::run_send(PlanWorker& worker, WorkerState& state, const Step& ste
     do {
       const std::size_t bytes = slice_of(source.bytes, state.out.offset, limit);
       if (!worker.send->send(source.data + state.out.offset, bytes, tag_)) {
-        if (worker.send->error() != nullptr) fail_with(*worker.send->error());
+        if (worker.send->error() != nullptr) fail_about(worker.send_rank, *worker.send->error());
         return false;
       }
       state.out.offset += bytes;
@@ -93,7 +93,7 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const Step& 
     if (forwards && !forward(worker, state, step) && state_ != State::running) return false;
     const std::optional<Arrival> arrival = worker.recv->poll();
     if (!arrival) {
-      if (worker.recv->error() != nullptr) fail_with(*worker.recv->error());
+      if (worker.recv->error() != nullptr) fail_about(worker.recv_rank, *worker.recv->error());
       return false;
     }
     if (arrival->data == nullptr) return wrong_chunk(worker, *arrival);
@@ -142,7 +142,7 @@ bool Execution::forward(PlanWorker& worker, WorkerState& state, const Step& step
       const std::size_t bytes = slice_of(whole, state.out.offset, limit);
       if (state.out.chunk == state.in.chunk && (here == 0 || state.out.offset + bytes > here)) return false;
       if (!worker.send->send(data + state.out.offset, bytes, tag_)) {
-        if (worker.send->error() != nullptr) fail_with(*worker.send->error());
+        if (worker.send->error() != nullptr) fail_about(worker.send_rank, *worker.send->error());
         return false;
       }
       state.out.offset += bytes;
@@ -168,9 +168,7 @@ const void* Execution::reachable(const Span& span, std::size_t at, std::size_t b
   if (span.data != nullptr) return span.data + at;
   std::byte* const target = bounce_.data() + bounce * kPullBytes;
   if (const Status pulled = host_->memory_of(span.rank).pull(target, span.address + at, bytes); !pulled) {
-    Error error = pulled.error();
-    error.peer = span.rank;
-    fail_with(std::move(error));
+    fail_about(span.rank, pulled.error());
   }
   return target;
 }
@@ -184,9 +182,7 @@ bool Execution::run_copy(const WorkerState& state, const Step& step) {
     if (source.data != nullptr) {
       copy(target.data, source.data, bytes, stream_);
     } else if (const Status pulled = host_->memory_of(source.rank).pull(target.data, source.address, bytes); !pulled) {
-      Error error = pulled.error();
-      error.peer = source.rank;
-      return fail_with(std::move(error));
+      return fail_about(source.rank, pulled.error());
     }
   }
   return true;
