@@ -31,7 +31,7 @@ bench-quick: bench-build ## the same in two minutes
 
 bench-compare: bench-build ## this tree against another revision's library: make bench-compare BASE=rev
 	@test -n "$(BASE)" || { echo "make bench-compare BASE=revision" >&2; exit 2; }
-	@JOBS=$(JOBS) bench/compare $(BUILD) $(BASE) --quick
+	@JOBS=$(JOBS) bench/compare.sh $(BUILD) $(BASE) --quick
 
 .PHONY: bench-build bench-quick bench-compare
 bench-build:

@@ -2,7 +2,7 @@
 // three ways of a shared-memory link.
 #include <benchmark/benchmark.h>
 
-#include "micro/pair.hpp"
+#include "pair.hpp"
 #include "transport/link.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "engine/waiter.hpp"
-#include "micro/pair.hpp"
+#include "pair.hpp"
 
 namespace {
 

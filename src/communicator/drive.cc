@@ -189,10 +189,10 @@ void CommunicatorImpl::begin(Lane& lane, Operation& operation) {
 void CommunicatorImpl::activate(Lane& lane, Operation& operation) {
   begin(lane, operation);
   const Status started = start(lane, operation);
-  if (!started) {
-    const Error error = with_context(started.error(), &operation);
-    finish(operation, &error);
-  }
+  if (started) return;
+  const Error error = explain(operation, started.error());
+  if (error.code == ErrorCode::rank_died) break_with(error, true);
+  finish(operation, &error);
 }
 
 Status CommunicatorImpl::start(Lane& lane, Operation& operation) {

@@ -97,8 +97,15 @@ void Job::enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& comm
     first = members.empty();
     members.push_back(communicator);
   }
-  if (first && control_ != nullptr)
-    control_->on_message(id, [this, id](int, std::span<const std::byte> bytes) { hear(id, bytes); });
+  if (control_ == nullptr) return;
+  if (first) control_->on_message(id, [this, id](int, std::span<const std::byte> bytes) { hear(id, bytes); });
+  // What happened before it was enrolled.
+  for (const Member& member : communicator->identity().members) {
+    if (const auto death = control_->death_of(member.process))
+      communicator->process_ended(member.process, *death, true);
+    else if (control_->has_left(member.process))
+      communicator->process_ended(member.process, {}, false);
+  }
 }
 
 void Job::dismiss(std::uint64_t id, const CommunicatorImpl*) {

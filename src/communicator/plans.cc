@@ -120,7 +120,7 @@ Result<std::unique_ptr<Plan>> Plans::compile_for(const Program& program, const C
   if (!compiled) return compiled;
   if ((*compiled)->one_sided)
     for (const int peer : (*compiled)->neighbours)
-      if (Status attached = host_->attach(peer); !attached) return tl::unexpected(attached.error());
+      if (Status attached = attach(peer); !attached) return tl::unexpected(attached.error());
   return compiled;
 }
 
@@ -155,6 +155,12 @@ const Program* Plans::installed_for(const Call& call, std::size_t bytes) const {
   return nullptr;
 }
 
+Status Plans::attach(int rank) {
+  Status attached = host_->attach(rank);
+  if (!attached) attached.error().peer = rank;
+  return attached;
+}
+
 Result<SendLink*> Plans::send_link(int rank, int channel) {
   auto& link = send_links_[{rank, channel}];
   if (link != nullptr) return link.get();
@@ -162,7 +168,7 @@ Result<SendLink*> Plans::send_link(int rank, int channel) {
     if (channel >= kShmChannels)
       return fail(ErrorCode::unsupported,
                   fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
-    if (Status attached = host_->attach(rank); !attached) return tl::unexpected(attached.error());
+    if (Status attached = attach(rank); !attached) return tl::unexpected(attached.error());
     const bool pull = setting_.pull || host_->memory_of(rank).same_process();
     link = host_->open_send(rank, channel, pull ? kDirectFrom : ~std::size_t{0});
   } else {
@@ -178,7 +184,7 @@ Result<RecvLink*> Plans::recv_link(int rank, int channel) {
     if (channel >= kShmChannels)
       return fail(ErrorCode::unsupported,
                   fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
-    if (Status attached = host_->attach(rank); !attached) return tl::unexpected(attached.error());
+    if (Status attached = attach(rank); !attached) return tl::unexpected(attached.error());
     link = host_->open_recv(rank, channel);
   } else {
     link = remote_->open_recv(rank, channel);

@@ -84,6 +84,7 @@ class Plans final : public Links {
   Result<Prepared> prepare_end(const Call& call);
   Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
   Result<std::unique_ptr<Plan>> compile_for(const Program& program, const Call& call);
+  Status attach(int rank);
   bool is_here(int rank) const { return host_ != nullptr && host_->is_here(rank); }
 
   Setting setting_;

@@ -143,6 +143,7 @@ void CommunicatorImpl::inquire(const Operation& operation, int peer) {
 Error CommunicatorImpl::blame(Error error) const {
   const Deadline verdict = Deadline::in(0.3);
   while (!broken_.load(std::memory_order_acquire) && !verdict.passed()) ::usleep(1000);
+  if (const Status known = status(); !known && known.error().code == ErrorCode::rank_died) return known.error();
   error.code = ErrorCode::rank_died;
   error.message = fmt::format("rank {} died or cannot be reached ({})", error.peer, error.message);
   return error;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Is this tree slower than another revision? bench/compare BUILD REVISION [options of bench/run.py]
+# Is this tree slower than another revision? bench/compare.sh BUILD REVISION [options of bench/run.py]
 # Builds REVISION's library in a worktree under BUILD, links today's loop with it, and runs both in turn.
 set -euo pipefail
 cd "$(dirname "$0")/.."
