@@ -12,7 +12,9 @@ namespace tutti {
 
 inline std::uint64_t ticks() { return __rdtsc(); }
 double ticks_per_microsecond();
-inline std::uint64_t ticks_of_microseconds(double us) { return static_cast<std::uint64_t>(us * ticks_per_microsecond()); }
+inline std::uint64_t ticks_of_microseconds(double us) {
+  return static_cast<std::uint64_t>(us * ticks_per_microsecond());
+}
 inline double microseconds_since(std::uint64_t start) {
   return static_cast<double>(ticks() - start) / ticks_per_microsecond();
 }

@@ -12,26 +12,26 @@ namespace tutti {
 struct Settings {
   std::string log = "warn";
   std::string log_file;
-  std::string isa;                      // scalar | avx2 | avx512; empty: the best there is
-  std::string secret;                   // TUTTI_SECRET, or the contents of TUTTI_SECRET_FILE
+  std::string isa;     // scalar | avx2 | avx512; empty: the best there is
+  std::string secret;  // TUTTI_SECRET, or the contents of TUTTI_SECRET_FILE
   std::string secret_file;
   bool insecure = false;
-  std::string interfaces;               // names or patterns, as NCCL_SOCKET_IFNAME
-  std::string family;                   // ipv4 | ipv6; empty: either
-  std::string port_range;               // "first-last"; empty: any
-  double join_timeout = 60.0;           // seconds
-  double operation_timeout = 0.0;       // seconds; 0: wait without limit
-  double late_warning = 10.0;           // seconds until a rank that has not entered is named
-  double heartbeat_timeout = 5.0;       // seconds of silence until a host counts as dead
-  bool shm = true;                      // shared memory between ranks of a host
-  bool cross_memory_attach = true;      // process_vm_readv between ranks of a host
-  std::string host_id;                  // overrides the host's identity: ranks of different ids do not share memory
-  int tcp_lanes = 2;                    // connections per peer
-  int spin_us = 20;                     // how long a wait spins where cores suffice
-  int yield_us = 200;                   // how long it then yields before it sleeps
-  bool reproducible = false;            // only programs that reduce in rank order
-  std::string select;                   // override of program selection
-  std::string tune_file;                // where `tutti tune` keeps its table
+  std::string interfaces;           // names or patterns, as NCCL_SOCKET_IFNAME
+  std::string family;               // ipv4 | ipv6; empty: either
+  std::string port_range;           // "first-last"; empty: any
+  double join_timeout = 60.0;       // seconds
+  double operation_timeout = 0.0;   // seconds; 0: wait without limit
+  double late_warning = 10.0;       // seconds until a rank that has not entered is named
+  double heartbeat_timeout = 5.0;   // seconds of silence until a host counts as dead
+  bool shm = true;                  // shared memory between ranks of a host
+  bool cross_memory_attach = true;  // process_vm_readv between ranks of a host
+  std::string host_id;              // overrides the host's identity: ranks of different ids do not share memory
+  int tcp_lanes = 2;                // connections per peer
+  int spin_us = 20;                 // how long a wait spins where cores suffice
+  int yield_us = 200;               // how long it then yields before it sleeps
+  bool reproducible = false;        // only programs that reduce in rank order
+  std::string select;               // override of program selection
+  std::string tune_file;            // where `tutti tune` keeps its table
 };
 
 /// The process's settings, from its environment at first use.

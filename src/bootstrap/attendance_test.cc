@@ -19,6 +19,12 @@ TEST(Attendance, NamesRanksInRanges) {
   EXPECT_EQ(name_ranks({0, 1, 2, 5, 6}, 8), "ranks 0-2, 5, 6 of 8");
 }
 
+TEST(Attendance, NamesSecondsAsAPersonWould) {
+  EXPECT_EQ(name_seconds(59.998), "60 s");
+  EXPECT_EQ(name_seconds(0.2999), "0.3 s");
+  EXPECT_EQ(name_seconds(125), "125 s");
+}
+
 TEST(Attendance, IsCompleteWhenEveryRankHasComeInAnyOrder) {
   Attendance attendance;
   EXPECT_FALSE(attendance.complete());

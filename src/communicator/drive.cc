@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-constexpr int kNapMicroseconds = 1000;       // a missed wake costs no more than this
+constexpr int kNapMicroseconds = 1000;  // a missed wake costs no more than this
 constexpr double kAskAllSeconds = 0.3;
 constexpr double kLookMicroseconds = 100e3;  // how often a waiting rank looks what its peers do
 

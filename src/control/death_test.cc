@@ -7,7 +7,6 @@
 #include <set>
 
 #include "control/control_test_support.hpp"
-#include "control/survivor_agreement.hpp"
 
 namespace tutti {
 namespace {
@@ -135,32 +134,6 @@ TEST(Death, BySilenceIsForOtherHostsOnlyAndTheSilentOneLearnsOfIt) {
   EXPECT_EQ(elsewhere.next_report(), 's');
   EXPECT_EQ(cast.deaths[0].items(), std::vector<int>{3});
   EXPECT_EQ(cast.deaths[1].items(), std::vector<int>{3});
-}
-
-TEST(SurvivorAgreement, IsReachedByThoseWhoAreLeftAlthoughTwoDieDuringIt) {
-  // The children lead, and are killed by the first message of the agreement that reaches them.
-  const auto die_of_it = [](Control& control, const auto&) {
-    control.on_message(kTopic, [](int, std::span<const std::byte>) { raise(SIGKILL); });
-  };
-  Child first(on_loopback(), die_of_it);
-  Child second(on_loopback("another host"), die_of_it);
-  Cast cast(5, {&first, &second});
-  const std::vector<int> members = {5, 6, 0, 1, 2, 3, 4};
-  std::vector<std::unique_ptr<SurvivorAgreement>> agreements;
-  for (int process = 0; process < 5; ++process)
-    agreements.push_back(std::make_unique<SurvivorAgreement>(*cast.controls[process], members, process + 2, kTopic));
-  std::vector<Result<Survivors>> results(5, fail(ErrorCode::internal, "none"));
-  std::vector<std::thread> threads;
-  for (int process = 0; process < 5; ++process)
-    threads.emplace_back(
-        [&, process] { results[process] = agreements[process]->run(bytes_of(fmt::format("{}", process))); });
-  for (auto& thread : threads) thread.join();
-  for (const auto& result : results) {
-    ASSERT_TRUE(result) << result.error().message;
-    EXPECT_EQ(result->members, (std::vector<int>{2, 3, 4, 5, 6}));
-    for (int process = 0; process < 5; ++process)
-      EXPECT_EQ(text_of(result->blobs[process]), fmt::format("{}", process));
-  }
 }
 
 }  // namespace

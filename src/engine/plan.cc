@@ -120,35 +120,40 @@ class Compiler {
     });
   }
 
-  /// A scratch chunk is as large as the input or output cell it meets in some step; spread that by one round.
+  /// A scratch chunk is as large as the input or output chunk it meets in some step; spread that by one round.
   bool size_scratch(Plan& plan) const {
     bool learned = false;
     for_each_step(plan, [&](int, int, PlanStep& ready) {
-      const Cells* known = nullptr;
-      Cells size;
+      int chunks = 0;
       for (const auto* cells : {&ready.step.sources, &ready.step.targets})
-        for (const Cells& cell : *cells) {
-          if (known != nullptr || cell.count != 1) continue;
-          if (cell.buffer != Buffer::scratch) {
-            size = cell;
-            known = &cell;
-          } else if (cell.rank == kSelf && plan.scratch_like[static_cast<std::size_t>(cell.first)].count > 0) {
-            size = plan.scratch_like[static_cast<std::size_t>(cell.first)];
-            known = &cell;
-          }
-        }
-      if (known == nullptr) return;
-      for (const auto* cells : {&ready.step.sources, &ready.step.targets})
-        for (const Cells& cell : *cells) {
-          if (cell.buffer != Buffer::scratch || cell.rank != kSelf || cell.count != 1) continue;
-          Cells& like = plan.scratch_like[static_cast<std::size_t>(cell.first)];
-          if (like.count == 0) {
-            like = size;
-            learned = true;
-          }
-        }
+        for (const Cells& cell : *cells) chunks = std::max(chunks, cell.count);
+      for (int index = 0; index < chunks; ++index)
+        if (size_scratch_of(plan, ready.step, index)) learned = true;
     });
     return learned;
+  }
+
+  /// The same for the chunks that one step takes in hand together: the index-th of each of its cells.
+  static bool size_scratch_of(Plan& plan, const Step& step, int index) {
+    Cells size{kSelf, Buffer::input, 0, 0};
+    std::vector<Cells*> unknown;
+    for (const auto* cells : {&step.sources, &step.targets})
+      for (const Cells& cell : *cells) {
+        if (index >= cell.count) continue;
+        const int chunk = cell.first + index;
+        if (cell.buffer != Buffer::scratch) {
+          size = Cells{cell.rank, cell.buffer, chunk, 1};
+        } else if (cell.rank == kSelf) {
+          Cells& like = plan.scratch_like[static_cast<std::size_t>(chunk)];
+          if (like.count > 0)
+            size = like;
+          else
+            unknown.push_back(&like);
+        }
+      }
+    if (size.count == 0) return false;
+    for (Cells* const like : unknown) *like = size;
+    return !unknown.empty();
   }
 
   template <typename Visit>

@@ -44,8 +44,10 @@ Status run_grouped(const Trials& trials, Random& random) {
 
 Status finish(Work& work, Random& random) {
   switch (random.below(3)) {
-    case 0: return work.wait();
-    case 1: return work.wait(60);
+    case 0:
+      return work.wait();
+    case 1:
+      return work.wait(60);
     default:
       while (!work.test()) {
       }

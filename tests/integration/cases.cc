@@ -95,12 +95,18 @@ std::vector<Values> pairwise_cover(Random& random) {
 std::size_t draw_count(CountClass count_class, std::size_t most, Random& random) {
   static constexpr std::size_t kPrimes[] = {2, 3, 13, 61, 127, 509, 1009, 4099, 10007, 32771};
   switch (count_class) {
-    case CountClass::zero: return 0;
-    case CountClass::one: return 1;
-    case CountClass::odd: return random.below(1000) | 1;
-    case CountClass::prime: return std::min(kPrimes[random.below(std::size(kPrimes))], most);
-    case CountClass::middle: return std::min(random.between(4 << 10, 64 << 10), most);
-    case CountClass::large: return random.between(most / 4, most);
+    case CountClass::zero:
+      return 0;
+    case CountClass::one:
+      return 1;
+    case CountClass::odd:
+      return random.below(1000) | 1;
+    case CountClass::prime:
+      return std::min(kPrimes[random.below(std::size(kPrimes))], most);
+    case CountClass::middle:
+      return std::min(random.between(4 << 10, 64 << 10), most);
+    case CountClass::large:
+      return random.between(most / 4, most);
   }
   return 0;
 }
@@ -125,9 +131,10 @@ Case make_case(const Values& values, const CaseOptions& options, Random& random)
   return made;
 }
 
-constexpr const char* kKindNames[kKinds] = {
-    "all_reduce",   "reduce",           "broadcast",    "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter",
-    "barrier",      "all_gather_v",     "reduce_scatter_v", "all_to_all_v", "gather_v",   "scatter_v",      "messages"};
+constexpr const char* kKindNames[kKinds] = {"all_reduce",     "reduce",       "broadcast",        "all_gather",
+                                            "reduce_scatter", "all_to_all",   "gather",           "scatter",
+                                            "barrier",        "all_gather_v", "reduce_scatter_v", "all_to_all_v",
+                                            "gather_v",       "scatter_v",    "messages"};
 
 }  // namespace
 

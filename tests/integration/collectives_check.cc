@@ -60,7 +60,8 @@ void check(Communicator& communicator, const Arguments& arguments, std::uint64_t
     const std::string wrong = run_batch(batches[number], communicator, hash(seed, number));
     if (!wrong.empty())
       give_up(fmt::format("rank {} of {}, seed {}, batch {}: {}\n    again: --seed {} --cases {} --only {}",
-                          communicator.rank(), communicator.size(), seed, number, wrong, seed, arguments.cases, number));
+                          communicator.rank(), communicator.size(), seed, number, wrong, seed, arguments.cases,
+                          number));
   }
   if (communicator.rank() == 0) {
     std::size_t cases = 0;

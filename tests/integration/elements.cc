@@ -20,13 +20,20 @@ struct FloatFormat {
 
 FloatFormat format_of(DataType type) {
   switch (type) {
-    case DataType::float16: return {5, 10};
-    case DataType::bfloat16: return {8, 7};
-    case DataType::float32: return {8, 23};
-    case DataType::float64: return {11, 52};
-    case DataType::float8_e4m3: return {4, 3};
-    case DataType::float8_e5m2: return {5, 2};
-    default: std::abort();
+    case DataType::float16:
+      return {5, 10};
+    case DataType::bfloat16:
+      return {8, 7};
+    case DataType::float32:
+      return {8, 23};
+    case DataType::float64:
+      return {11, 52};
+    case DataType::float8_e4m3:
+      return {4, 3};
+    case DataType::float8_e5m2:
+      return {5, 2};
+    default:
+      std::abort();
   }
 }
 
@@ -34,9 +41,7 @@ int width_of(DataType type) { return static_cast<int>(size_of(type)) * 8; }
 
 Bits mask_of(int width) { return width == 64 ? ~Bits{0} : (Bits{1} << width) - 1; }
 
-bool is_signed(DataType type) {
-  return type == DataType::int8 || type == DataType::int32 || type == DataType::int64;
-}
+bool is_signed(DataType type) { return type == DataType::int8 || type == DataType::int32 || type == DataType::int64; }
 
 /// Special values come out as large finite ones: no reference result is one.
 double decode(DataType type, Bits bits) {
@@ -44,10 +49,10 @@ double decode(DataType type, Bits bits) {
   const Bits mantissa = bits & mask_of(format.mantissa_bits);
   const int exponent = static_cast<int>(bits >> format.mantissa_bits & mask_of(format.exponent_bits));
   const bool negative = (bits >> (format.mantissa_bits + format.exponent_bits) & 1) != 0;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(static_cast<double>(mantissa), 1 - format.bias() - format.mantissa_bits)
-                    : std::ldexp(static_cast<double>(mantissa + (Bits{1} << format.mantissa_bits)),
-                                 exponent - format.bias() - format.mantissa_bits);
+  const double magnitude = exponent == 0
+                               ? std::ldexp(static_cast<double>(mantissa), 1 - format.bias() - format.mantissa_bits)
+                               : std::ldexp(static_cast<double>(mantissa + (Bits{1} << format.mantissa_bits)),
+                                            exponent - format.bias() - format.mantissa_bits);
   return negative ? -magnitude : magnitude;
 }
 
@@ -89,7 +94,8 @@ bool less(DataType type, Bits a, Bits b) {
 
 /// -amplitude .. amplitude, or 0 .. amplitude.
 std::int64_t within(std::uint64_t random, std::uint64_t amplitude, bool negative_too) {
-  if (!negative_too) return static_cast<std::int64_t>(amplitude == ~std::uint64_t{0} ? random : random % (amplitude + 1));
+  if (!negative_too)
+    return static_cast<std::int64_t>(amplitude == ~std::uint64_t{0} ? random : random % (amplitude + 1));
   return static_cast<std::int64_t>(random % (2 * amplitude + 1)) - static_cast<std::int64_t>(amplitude);
 }
 
@@ -109,8 +115,7 @@ Bits draw_float(DataType type, Operator op, const Draw& draw) {
     const double magnitude = takes_part(draw, 4) && (random & 2) != 0 ? 2.0 : 1.0;
     return encode(type, (random & 1) != 0 ? -magnitude : magnitude);
   }
-  if (op == Operator::min || op == Operator::max)
-    return encode(type, static_cast<double>(within(random, exact, true)));
+  if (op == Operator::min || op == Operator::max) return encode(type, static_cast<double>(within(random, exact, true)));
   const std::uint64_t largest_factor = op == Operator::premultiplied_sum ? 2 : 1;
   const std::uint64_t many = std::min<std::uint64_t>(static_cast<std::uint64_t>(draw.ranks), exact / largest_factor);
   if (!takes_part(draw, static_cast<int>(many))) return 0;
@@ -148,9 +153,14 @@ Bits reduce_floats(DataType type, Operator op, std::uint64_t salt, const std::ve
   for (std::size_t rank = 0; rank < operands.size(); ++rank) {
     const double value = decode(type, operands[rank]);
     switch (op) {
-      case Operator::product: result *= value; break;
-      case Operator::premultiplied_sum: result += value * factor_of(type, salt, static_cast<int>(rank)); break;
-      default: result += value;
+      case Operator::product:
+        result *= value;
+        break;
+      case Operator::premultiplied_sum:
+        result += value * factor_of(type, salt, static_cast<int>(rank));
+        break;
+      default:
+        result += value;
     }
   }
   if (op == Operator::average) result /= static_cast<double>(operands.size());
@@ -164,15 +174,24 @@ Bits reduce_integers(DataType type, Operator op, std::uint64_t salt, const std::
   for (std::size_t rank = op == Operator::premultiplied_sum ? 0 : 1; rank < operands.size(); ++rank) {
     const Bits value = operands[rank];
     switch (op) {
-      case Operator::product: result *= value; break;
-      case Operator::bit_and: result &= value; break;
-      case Operator::bit_or: result |= value; break;
-      case Operator::bit_xor: result ^= value; break;
+      case Operator::product:
+        result *= value;
+        break;
+      case Operator::bit_and:
+        result &= value;
+        break;
+      case Operator::bit_or:
+        result |= value;
+        break;
+      case Operator::bit_xor:
+        result ^= value;
+        break;
       case Operator::premultiplied_sum:
         result += static_cast<Bits>(integer(type, value)) *
                   static_cast<Bits>(static_cast<std::int64_t>(factor_of(type, salt, static_cast<int>(rank))));
         break;
-      default: result += value;
+      default:
+        result += value;
     }
     result &= mask;
   }
@@ -239,7 +258,8 @@ Bits reduce_reference(DataType type, Operator op, std::uint64_t salt, const std:
   }
   if (op == Operator::user) {
     Bits result = operands[0];
-    for (std::size_t rank = 1; rank < operands.size(); ++rank) result = compose_one(width_of(type), result, operands[rank]);
+    for (std::size_t rank = 1; rank < operands.size(); ++rank)
+      result = compose_one(width_of(type), result, operands[rank]);
     return result;
   }
   return is_float(type) ? reduce_floats(type, op, salt, operands) : reduce_integers(type, op, salt, operands);

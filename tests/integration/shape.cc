@@ -50,21 +50,41 @@ class Shaper {
 
   Shape make() {
     switch (case_.kind) {
-      case Kind::all_reduce: whole(true, true); break;
-      case Kind::reduce: whole(true, at_root()); break;
-      case Kind::broadcast: whole(at_root(), true); break;
+      case Kind::all_reduce:
+        whole(true, true);
+        break;
+      case Kind::reduce:
+        whole(true, at_root());
+        break;
+      case Kind::broadcast:
+        whole(at_root(), true);
+        break;
       case Kind::all_gather:
-      case Kind::all_gather_v: gather(true); break;
+      case Kind::all_gather_v:
+        gather(true);
+        break;
       case Kind::gather:
-      case Kind::gather_v: gather(at_root()); break;
+      case Kind::gather_v:
+        gather(at_root());
+        break;
       case Kind::reduce_scatter:
-      case Kind::reduce_scatter_v: scatter(true); break;
+      case Kind::reduce_scatter_v:
+        scatter(true);
+        break;
       case Kind::scatter:
-      case Kind::scatter_v: scatter(at_root()); break;
+      case Kind::scatter_v:
+        scatter(at_root());
+        break;
       case Kind::all_to_all:
-      case Kind::all_to_all_v: exchange(); break;
-      case Kind::messages: messages(); break;
-      case Kind::barrier: shape_.input.used = shape_.output.used = shape_.in_place = false; break;
+      case Kind::all_to_all_v:
+        exchange();
+        break;
+      case Kind::messages:
+        messages();
+        break;
+      case Kind::barrier:
+        shape_.input.used = shape_.output.used = shape_.in_place = false;
+        break;
     }
     return std::move(shape_);
   }
@@ -86,7 +106,8 @@ class Shaper {
   Block reduced(int block, std::size_t offset, std::size_t count) const {
     std::vector<Bits> operands(static_cast<std::size_t>(ranks_));
     return {offset, count, make_pattern(case_.type, count, [&](std::size_t i) {
-              for (int from = 0; from < ranks_; ++from) operands[static_cast<std::size_t>(from)] = operand(from, block, i);
+              for (int from = 0; from < ranks_; ++from)
+                operands[static_cast<std::size_t>(from)] = operand(from, block, i);
               return reduce_reference(case_.type, case_.op, case_.salt, operands);
             })};
   }
@@ -102,8 +123,9 @@ class Shaper {
     shape_.output.used = gets;
     shape_.input.elements = shape_.output.elements = case_.count;
     if (gives) add(shape_.input, brought(rank_, 0, 0, case_.count));
-    if (gets) add(shape_.output, case_.kind == Kind::broadcast ? brought(case_.root, 0, 0, case_.count)
-                                                               : reduced(0, 0, case_.count));
+    if (gets)
+      add(shape_.output,
+          case_.kind == Kind::broadcast ? brought(case_.root, 0, 0, case_.count) : reduced(0, 0, case_.count));
   }
 
   std::size_t draw_count(int a, int b) const {
@@ -146,8 +168,8 @@ class Shaper {
     }
     shape_.input.used = gives;
     if (!gives) shape_.input.blocks.clear();
-    add(shape_.output, reduces(case_.kind) ? reduced(rank_, 0, shape_.own_count)
-                                           : brought(case_.root, rank_, 0, shape_.own_count));
+    add(shape_.output,
+        reduces(case_.kind) ? reduced(rank_, 0, shape_.own_count) : brought(case_.root, rank_, 0, shape_.own_count));
     shape_.in_place = shape_.in_place && gives;
     shape_.output_at = offsets[own()];
   }
@@ -166,8 +188,8 @@ class Shaper {
     }
     if (is_uneven(case_.kind) && hash(case_.salt, rank_, 4) % 2 == 0) {
       shape_.send_offsets = draw_offsets(shape_.send_counts, hash(case_.salt, rank_, 5));
-      shape_.recv_offsets = shape_.in_place ? shape_.send_offsets
-                                            : draw_offsets(shape_.recv_counts, hash(case_.salt, rank_, 6));
+      shape_.recv_offsets =
+          shape_.in_place ? shape_.send_offsets : draw_offsets(shape_.recv_counts, hash(case_.salt, rank_, 6));
     }
     const auto send_at = shape_.send_offsets.empty() ? packed(shape_.send_counts) : shape_.send_offsets;
     const auto recv_at = shape_.recv_offsets.empty() ? packed(shape_.recv_counts) : shape_.recv_offsets;
@@ -196,10 +218,8 @@ class Shaper {
       send_end += message.count + random.below(4);
       recv_end += message.count + random.below(4);
       const int block = static_cast<int>(number);
-      if (message.from == rank_)
-        add(shape_.input, brought(message.from, block, message.send_offset, message.count));
-      if (message.to == rank_)
-        add(shape_.output, brought(message.from, block, message.recv_offset, message.count));
+      if (message.from == rank_) add(shape_.input, brought(message.from, block, message.send_offset, message.count));
+      if (message.to == rank_) add(shape_.output, brought(message.from, block, message.recv_offset, message.count));
       shape_.messages.push_back(message);
     }
   }

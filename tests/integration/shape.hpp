@@ -44,7 +44,7 @@ struct Shape {
   Side input;
   Side output;
   bool in_place = false;
-  std::size_t input_at = 0;   // in place: where each begins in the memory they share
+  std::size_t input_at = 0;  // in place: where each begins in the memory they share
   std::size_t output_at = 0;
   // v-forms: as the call wants them; empty offsets: one after another.
   std::vector<std::size_t> send_counts, send_offsets, recv_counts, recv_offsets;

@@ -70,7 +70,8 @@ void Trial::add_even() {
     case Kind::scatter:
       return add([=, &c] { return c.scatter(send, recv, one.count, one.type, one.root); },
                  [=, &c] { return c.scatter_async(send, recv, one.count, one.type, one.root); });
-    default: return add([&c] { return c.barrier(); }, [&c] { return c.barrier_async(); });
+    default:
+      return add([&c] { return c.barrier(); }, [&c] { return c.barrier_async(); });
   }
 }
 
@@ -80,7 +81,8 @@ void Trial::add_uneven() {
     const Shape& s = shape_;
     const Reduction op = reduction_of(case_.op, case_.type, case_.salt, c.rank());
     switch (case_.kind) {
-      case Kind::all_gather_v: return c.all_gather_v(send_, recv_, s.recv_counts, s.recv_offsets, case_.type);
+      case Kind::all_gather_v:
+        return c.all_gather_v(send_, recv_, s.recv_counts, s.recv_offsets, case_.type);
       case Kind::reduce_scatter_v:
         return c.reduce_scatter_v(send_, recv_, s.send_counts, s.send_offsets, case_.type, op);
       case Kind::all_to_all_v:

@@ -59,7 +59,7 @@ probe_round() {
 
 for _ in $(seq "$rounds"); do
   iperf_round
-  probe_round 1500
+  probe_round 1000
 done | tee "$folder.log"
 awk -v share="$share" '
   $1 == "stream_iperf3_GBps" && $2 > iperf { iperf = $2 }

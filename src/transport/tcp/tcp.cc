@@ -110,8 +110,8 @@ class Tcp::Impl final : public Reception::Host {
 
   std::atomic<std::uint64_t> drives_{0};
   std::atomic<std::uint64_t> turns_{0};  // of progress()
-  std::atomic<std::uint64_t> hot_{0};  // the connection that last brought something
-  std::uint64_t drives_seen_ = 0;      // by the thread
+  std::atomic<std::uint64_t> hot_{0};    // the connection that last brought something
+  std::uint64_t drives_seen_ = 0;        // by the thread
   std::atomic<int> sleepers_{0};
   std::unique_ptr<Reception> reception_;
 };
