@@ -30,14 +30,14 @@ class Axis:
 
 
 def write(path, best, scenario, collective):
-    """Draws the stamp class that has more points."""
+    """Draws the stamp class in which we, then all, have more points."""
     classes = {}
     for (name, near, what, size), cell in best.items():
         if name == scenario.name and what == collective:
             classes.setdefault(near, {})[size] = {library: us for library, us in cell.items() if us is not None}
     if not classes:
         return
-    near, points = max(classes.items(), key=lambda item: sum(len(cell) for cell in item[1].values()))
+    near, points = max(classes.items(), key=lambda item: richness(item[1]))
     libraries = [name for name in NAMES if any(name in cell for cell in points.values())]
     curves = {name: sorted((size, cell[name]) for size, cell in points.items() if name in cell) for name in libraries}
     parts = [
@@ -54,6 +54,10 @@ def write(path, best, scenario, collective):
     parts += legend(libraries)
     parts.append("</svg>")
     path.write_text("\n".join(parts) + "\n")
+
+
+def richness(points):
+    return sum("tutti" in cell for cell in points.values()), sum(len(cell) for cell in points.values())
 
 
 def panel(edges, curves, value_of, title, label):
@@ -99,7 +103,7 @@ def line(name, places):
     parts = [f'<polyline points="{text}" fill="none" stroke="{colour}" stroke-width="{width}" '
              f'stroke-linejoin="round"{dashes}/>']
     if name != "limit":
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width + 0.6:.1f}" fill="{colour}" stroke="#fcfcfa"/>'
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width + 1:.1f}" fill="{colour}" stroke="#fcfcfa"/>'
                   for x, y in places]
     return parts
 

@@ -93,10 +93,11 @@ class Execution {
 
   // steps.cc: true when the step is done
   bool run_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
-  bool run_send(PlanWorker& worker, WorkerState& state, const Step& step);
-  bool run_receive(PlanWorker& worker, WorkerState& state, const Step& step);
+  bool offer(PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes);
+  bool run_send(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
+  bool run_receive(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   void announce(PlanWorker& worker, const WorkerState& state, const Step& step);
-  bool forward(PlanWorker& worker, WorkerState& state, const Step& step);
+  bool forward(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   std::byte* result_of(WorkerState& state, const Step& step, int chunk);
   void apply(const Step& step, const Arrival& arrival, WorkerState& state, std::byte* target);
   bool run_copy(const WorkerState& state, const Step& step);

@@ -57,7 +57,10 @@ class Compiler {
       if (!link) return tl::unexpected(link.error());
       ready.recv = *link;
     }
-    for (const Step& step : worker.steps) ready.steps.push_back({step, {}});
+    for (const Step& step : worker.steps) {
+      const bool temporary = receives(step.kind) && sends(step.kind) && step.targets.empty();
+      ready.steps.push_back({step, temporary, {}});
+    }
     return ready;
   }
 
@@ -117,6 +120,8 @@ class Compiler {
               std::find(ready.guards.begin(), ready.guards.end(), by) == ready.guards.end())
             ready.guards.push_back(by);
       });
+      for (const Dependency& by : ready.guards)
+        plan.workers[static_cast<std::size_t>(by.worker)].steps[static_cast<std::size_t>(by.step)].copies = true;
     });
   }
 

@@ -21,6 +21,7 @@ class Links {
 
 struct PlanStep {
   Step step;
+  bool copies = false;             // a send whose memory this rank overwrites later, maybe before the receiver takes it
   std::vector<Dependency> guards;  // sends of this rank whose memory must be released before this step writes
 };
 

@@ -27,13 +27,13 @@ bool Execution::run_step(PlanWorker& worker, WorkerState& state, const PlanStep&
     case StepKind::nop:
       return true;
     case StepKind::send:
-      return run_send(worker, state, step);
+      return run_send(worker, state, ready);
     case StepKind::recv:
     case StepKind::recv_reduce:
     case StepKind::recv_copy_send:
     case StepKind::recv_reduce_send:
     case StepKind::recv_reduce_copy_send:
-      return run_receive(worker, state, step);
+      return run_receive(worker, state, ready);
     case StepKind::copy:
       return run_copy(state, step);
     case StepKind::reduce:
@@ -47,18 +47,22 @@ bool Execution::run_step(PlanWorker& worker, WorkerState& state, const PlanStep&
   return true;
 }
 
-bool Execution::run_send(PlanWorker& worker, WorkerState& state, const Step& step) {
-  const Cells& cells = step.sources[0];
+/// Offers a slice to the worker's link.
+bool Execution::offer(PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes) {
+  const bool taken = ready.copies ? worker.send->send_copy(data, bytes, tag_) : worker.send->send(data, bytes, tag_);
+  if (!taken && worker.send->error() != nullptr) fail_about(worker.send_rank, *worker.send->error());
+  return taken;
+}
+
+bool Execution::run_send(PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
+  const Cells& cells = ready.step.sources[0];
   const std::size_t limit = worker.send->chunk_limit();
   for (; state.out.chunk < cells.count; ++state.out.chunk, state.out.offset = 0) {
     const Span source = span_of(cells, state.out.chunk, state.tile);
     if (!travels(source.bytes, state.tile)) continue;
     do {
       const std::size_t bytes = slice_of(source.bytes, state.out.offset, limit);
-      if (!worker.send->send(source.data + state.out.offset, bytes, tag_)) {
-        if (worker.send->error() != nullptr) fail_about(worker.send_rank, *worker.send->error());
-        return false;
-      }
+      if (!offer(worker, ready, source.data + state.out.offset, bytes)) return false;
       state.out.offset += bytes;
     } while (state.out.offset < source.bytes);
   }
@@ -81,7 +85,8 @@ void Execution::announce(PlanWorker& worker, const WorkerState& state, const Ste
   }
 }
 
-bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const Step& step) {
+bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
+  const Step& step = ready.step;
   const bool forwards = sends(step.kind);
   const Cells& cells = step.targets.empty() ? step.sources[0] : step.targets[0];
   while (state.in.chunk < cells.count) {
@@ -90,7 +95,7 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const Step& 
       ++state.in.chunk;
       continue;
     }
-    if (forwards && !forward(worker, state, step) && state_ != State::running) return false;
+    if (forwards && !forward(worker, state, ready) && state_ != State::running) return false;
     const std::optional<Arrival> arrival = worker.recv->poll();
     if (!arrival) {
       if (worker.recv->error() != nullptr) fail_about(worker.recv_rank, *worker.recv->error());
@@ -106,7 +111,7 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const Step& 
       state.in.offset = 0;
     }
   }
-  return !forwards || forward(worker, state, step);
+  return !forwards || forward(worker, state, ready);
 }
 
 std::byte* Execution::result_of(WorkerState& state, const Step& step, int chunk) {
@@ -129,7 +134,8 @@ void Execution::apply(const Step& step, const Arrival& arrival, WorkerState& sta
   combine(targets, 1, sources, 2, arrival.bytes, step.completes);
 }
 
-bool Execution::forward(PlanWorker& worker, WorkerState& state, const Step& step) {
+bool Execution::forward(PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
+  const Step& step = ready.step;
   const Cells& cells = step.targets.empty() ? step.sources[0] : step.targets[0];
   const std::size_t limit = worker.send->chunk_limit();
   for (; state.out.chunk < cells.count; ++state.out.chunk, state.out.offset = 0) {
@@ -141,10 +147,7 @@ bool Execution::forward(PlanWorker& worker, WorkerState& state, const Step& step
     do {
       const std::size_t bytes = slice_of(whole, state.out.offset, limit);
       if (state.out.chunk == state.in.chunk && (here == 0 || state.out.offset + bytes > here)) return false;
-      if (!worker.send->send(data + state.out.offset, bytes, tag_)) {
-        if (worker.send->error() != nullptr) fail_about(worker.send_rank, *worker.send->error());
-        return false;
-      }
+      if (!offer(worker, ready, data + state.out.offset, bytes)) return false;
       state.out.offset += bytes;
     } while (state.out.offset < whole);
   }

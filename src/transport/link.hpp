@@ -33,6 +33,10 @@ class SendLink {
   /// `data` must stay as it is until released() has passed this chunk.
   virtual bool send(const std::byte* data, std::size_t bytes, OperationTag tag) = 0;
 
+  /// The same, but `data` is released without the receiver having to take the chunk: the link copies it where it would
+  /// otherwise leave it to be pulled. For memory that the sender must be able to overwrite before it may receive.
+  virtual bool send_copy(const std::byte* data, std::size_t bytes, OperationTag tag) { return send(data, bytes, tag); }
+
   /// How many chunks were accepted by send(), and how many of them (a prefix) need their memory no more.
   virtual std::uint64_t sent() const = 0;
   virtual std::uint64_t released() = 0;

@@ -16,8 +16,8 @@ bool ShmSendLink::has_credit(bool wants_slot) {
   return free();
 }
 
-bool ShmSendLink::send(const std::byte* data, std::size_t bytes, OperationTag tag) {
-  const bool direct = bytes >= direct_from_ && bytes > kEagerBytes;
+bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag, bool direct) {
+  direct = direct && bytes > kEagerBytes;
   const bool staged = !direct && bytes > kEagerBytes;
   if (!has_credit(staged)) return false;
   PipeLine& line = pipe_.lines[sent_ % kPipeLines];

@@ -23,13 +23,19 @@ class ShmSendLink final : public SendLink {
   /// `to`: the receiver's segment; chunks of at least `direct_from` bytes are offered for pulling.
   ShmSendLink(const Segment& to, int own_local_rank, int channel, std::size_t direct_from);
 
-  bool send(const std::byte* data, std::size_t bytes, OperationTag tag) override;
+  bool send(const std::byte* data, std::size_t bytes, OperationTag tag) override {
+    return put(data, bytes, tag, bytes >= direct_from_);
+  }
+  bool send_copy(const std::byte* data, std::size_t bytes, OperationTag tag) override {
+    return put(data, bytes, tag, false);
+  }
   std::uint64_t sent() const override { return sent_; }
   std::uint64_t released() override;
   std::size_t chunk_limit() const override { return kSlotBytes; }
   const Error* error() const override { return nullptr; }
 
  private:
+  bool put(const std::byte* data, std::size_t bytes, OperationTag tag, bool direct);
   bool has_credit(bool wants_slot);
 
   const Segment& to_;
