@@ -108,7 +108,7 @@ def print_points(best, points, heading, title, out):
             line += f" {results[0]['measured']:7.2f} {results[0]['bar']:4.1f}  " + \
                     ("yes" if all(r["met"] for r in results) else "NO")
             for extra in results[1:]:
-                kind = "of limit" if "share" in extra["what"] else "allocated"
+                kind = "of limit" if "direct loop" in extra["what"] else "allocated"
                 line += f"  {kind} {extra['measured']:.2f} (bar {extra['bar']:g})"
         out.write(line.rstrip() + "\n")
 
