@@ -4,6 +4,9 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 TUTTI := $(BUILD)/bin/tutti
 export CTEST_OUTPUT_ON_FAILURE := 1
+# What one checkout has compiled serves another.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 export GTEST_COLOR := no
 
 .DEFAULT_GOAL := build

@@ -25,6 +25,15 @@ class EndLinks final : public Links {
   Links& links_;
 };
 
+/// Whether the algorithm keeps operands in the order the call needs; a rule made for other calls may name one that
+/// does not.
+bool keeps_order(const std::string& name, const Situation& situation) {
+  const Algorithm* const algorithm = find_algorithm(name);
+  if (algorithm == nullptr || !reduces(situation.collective)) return true;
+  if (situation.rank_order) return algorithm->rank_order;
+  return !situation.ordered || algorithm->rank_order || algorithm->ordered_operands;
+}
+
 }  // namespace
 
 Plans::Plans(Setting setting, Host* host, std::unique_ptr<Remote> remote)
@@ -68,7 +77,8 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
     }
     return Prepared{plan.get(), kInstalledTile, signature_of(call)};
   }
-  const Choice choice = select(situation, setting_.rules);
+  Choice choice = select(situation, setting_.rules);
+  if (!keeps_order(choice.algorithm, situation)) choice = select(situation, {});
   Result<const Plan*> plan = plan_for(choice.algorithm, call);
   if (!plan) return tl::unexpected(plan.error());
   if (!choice.when_mapped.empty()) {

@@ -22,6 +22,9 @@ bool holds_all_blocks(Collective collective, Buffer buffer) {
   }
 }
 
+/// Whether the step's result is forwarded and not stored.
+bool uses_temporary(const Step& step) { return receives(step.kind) && sends(step.kind) && step.targets.empty(); }
+
 /// Targets beyond this leave the caches anyway, so stores go past them.
 constexpr std::size_t kStreamBytes = 16 << 20;
 
@@ -72,6 +75,7 @@ void Execution::prepare_workers() {
     state.step = 0;
     state.begun = false;
     const std::size_t steps = plan_->workers[index].steps.size();
+    state.temporary_mark = 0;
     if (state.sent_mark.size() != steps) state.sent_mark.resize(steps);
     std::fill(state.sent_mark.begin(), state.sent_mark.end(), 0);
   }
@@ -220,8 +224,10 @@ bool Execution::run_worker(std::size_t index) {
       }
       if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) return moved;
       if (!run_step(worker, state, ready)) return moved || state_ != State::running;
-      if (worker.send != nullptr && sends(ready.step.kind))
+      if (worker.send != nullptr && sends(ready.step.kind)) {
         state.sent_mark[static_cast<std::size_t>(state.step)] = worker.send->sent();
+        if (uses_temporary(ready.step)) state.temporary_mark = worker.send->sent();
+      }
       state.begun = false;
       ++state.step;
       moved = true;
@@ -234,8 +240,7 @@ bool Execution::run_worker(std::size_t index) {
 }
 
 bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) const {
-  const bool uses_temporary = sends(ready.step.kind) && receives(ready.step.kind) && ready.step.targets.empty();
-  if (uses_temporary && worker.send->released() < worker.send->sent()) return false;
+  if (uses_temporary(ready.step) && worker.send->released() < state.temporary_mark) return false;
   for (const Dependency& needed : ready.step.after) {
     const WorkerState& other = workers_[static_cast<std::size_t>(needed.worker)];
     if (other.tile < state.tile || (other.tile == state.tile && other.step <= needed.step)) return false;

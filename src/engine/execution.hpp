@@ -60,6 +60,7 @@ class Execution {
     Cursor in;
     Cursor out;
     std::vector<std::uint64_t> sent_mark;  // per step: link's sent() when the step was done
+    std::uint64_t temporary_mark = 0;      // the same for the last step that forwarded from `temporary`
     std::vector<std::byte> temporary;      // results that are forwarded and not stored
   };
   struct Remote {  // a peer's buffers, as its entry said

@@ -12,8 +12,8 @@ skip() {
   exit 77
 }
 [ "$(id -u)" = 0 ] || skip "needs root to make network namespaces; run it with sudo"
-for tool in ip iperf3; do
-  command -v $tool >/dev/null || skip "needs $tool; apt install iproute2 iperf3"
+for tool in ip iperf3 taskset; do
+  command -v $tool >/dev/null || skip "needs $tool; apt install iproute2 iperf3 util-linux"
 done
 
 here=tutti-$$-a
@@ -37,11 +37,15 @@ for name in $here $there; do
   ip -n $name link set tutti0 up
 done
 
+# Each side keeps to a core of its own, where there are two: sharing one measures the scheduler.
+cores=($(taskset -cp $$ | sed 's/.*: //' | tr ',' ' ' | awk '{ split($1, r, "-"); split($NF, q, "-"); print r[1], q[length(q)] }'))
+on_here="ip netns exec $here taskset -c ${cores[0]}"
+on_there="ip netns exec $there taskset -c ${cores[1]}"
 iperf_round() {
-  ip netns exec $there timeout 20 iperf3 -s -1 -p 5201 >/dev/null 2>&1 &
+  $on_there timeout 20 iperf3 -s -1 -p 5201 >/dev/null 2>&1 &
   iperf_server=$!
   for _ in $(seq 50); do
-    ip netns exec $here iperf3 -c 10.77.0.2 -p 5201 -t 2 -J >"$folder/iperf" 2>/dev/null && break
+    $on_here timeout 20 iperf3 -c 10.77.0.2 -p 5201 -t 2 -J >"$folder/iperf" 2>/dev/null && break
     sleep 0.1
   done
   wait "$iperf_server"
@@ -51,9 +55,9 @@ iperf_round() {
 }
 probe_round() {
   rm -f "$folder"/*
-  ip netns exec $there timeout 60 "$probe" pong "$folder" 10.77.0.2 "$@" &
+  $on_there timeout 60 "$probe" pong "$folder" 10.77.0.2 "$@" &
   other=$!
-  ip netns exec $here timeout 60 "$probe" ping "$folder" 10.77.0.1 "$@"
+  $on_here timeout 60 "$probe" ping "$folder" 10.77.0.1 "$@"
   wait "$other"
 }
 
