@@ -86,13 +86,18 @@ keep_going() {
   expect_line err 'tutti run: rank 0 \(pid [0-9]+\) exited with status 0'
 }
 
+both_ready() {
+  [ "$(grep -c ready out)" = 2 ]
+}
+
 forwards_signals() {
   for signal in USR1 USR2 HUP TERM INT; do
+    rm -f out err  # what the signal before left must not count as ready
     # A background job of a script ignores SIGINT, and what it starts too; a trap cannot undo that, env can.
     env --default-signal=INT "$tutti" run -n 2 bash -c \
       'trap "echo got '$signal'; exit 0" '$signal'; echo ready; while :; do sleep 0.02; done' >out 2>err &
     launcher=$!
-    until [ "$(grep -c ready out)" -eq 2 ]; do sleep 0.01; done
+    wait_until both_ready
     kill -"$signal" "$launcher"
     status=0
     wait "$launcher" || status=$?
