@@ -13,6 +13,9 @@
 #include "cli/command.hpp"
 #include "cli/launch.hpp"
 #include "cli/parse.hpp"
+#include "communicator/install.hpp"
+#include "program/check.hpp"
+#include "program/format.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti::cli {
@@ -22,6 +25,7 @@ constexpr const char* kExamples = R"(Examples:
   tutti bench all_reduce -b 8 -e 64M -f 4
   tutti bench all_gather -N 8 -b 1K -e 1M -f 2 -d half -J all_gather.json
   tutti bench all_reduce -b 1M -e 256M -f 2 --memory registered
+  tutti bench all_reduce -N 4 --program examples/programs/ring_all_reduce_4.xml
   tutti bench reduce -d all -o all -r -1 -b 4K -e 4K
   mpirun -n 4 tutti bench all_reduce -b 8 -e 1M -f 8
 
@@ -65,6 +69,19 @@ void validate(const BenchOptions& options) {
   if (options.step_factor <= 1 && options.step_bytes == 0) refuse("-i 0 goes nowhere; expected a step above 0");
 }
 
+/// Installs the program of a file, once the checker has passed it; nothing where there is no file.
+Status install_file(Communicator& communicator, const std::string& path) {
+  if (path.empty()) return {};
+  Result<Program> program = load_program(path);
+  if (!program) return tl::unexpected(program.error());
+  if (const CheckReport report = check(*program); !report.ok())
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", path, report.violation->to_string()));
+  if (program->shape.ranks != communicator.size())
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: a program of {} ranks, and there are {}", path,
+                                                         program->shape.ranks, communicator.size()));
+  return install_program(communicator, std::move(*program));
+}
+
 int run_as_rank(const BenchOptions& options, const Arguments& arguments) {
   Options settings = Options::from_environment();
   settings.timeout = options.timeout;
@@ -72,6 +89,10 @@ int run_as_rank(const BenchOptions& options, const Arguments& arguments) {
   if (!communicator) {
     fmt::print(stderr, "tutti bench: {}\n", communicator.error().to_string());
     return 1;
+  }
+  if (const Status installed = install_file(*communicator, options.program_file); !installed) {
+    fmt::print(stderr, "tutti bench: {}\n", installed.error().message);
+    return kBadUsage;
   }
   if (options.root >= communicator->size()) {
     fmt::print(stderr, "tutti bench: -r {} is no rank; there are {}\n", options.root, communicator->size());
@@ -88,6 +109,11 @@ int run_threads(const BenchOptions& options, const Arguments& arguments) {
     fmt::print(stderr, "tutti bench: {}\n", communicators.error().to_string());
     return 1;
   }
+  for (Communicator& each : *communicators)
+    if (const Status installed = install_file(each, options.program_file); !installed) {
+      fmt::print(stderr, "tutti bench: {}\n", installed.error().message);
+      return kBadUsage;
+    }
   std::vector<int> statuses(communicators->size());
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < communicators->size(); ++rank)
@@ -149,6 +175,7 @@ void add_options(CLI::App* command, BenchOptions& options) {
   command->add_option("-a,--average", options.average, "time over ranks: 0 rank 0, 1 average, 2 minimum, 3 maximum")
       ->check(CLI::Range(0, 3))
       ->capture_default_str();
+  command->add_option("--program", options.program_file, "run this program file, proven first, where it fits");
   command->add_option("-J,--output_file", options.json_file, "write nccl-tests' JSON there");
   command->add_option("-T,--timeout", options.timeout, "seconds a call may take; 0: no limit")
       ->check(CLI::NonNegativeNumber)

@@ -26,6 +26,7 @@ struct BenchOptions {
   std::string op = "sum";
   int root = 0;     // -1: every rank in turn
   int average = 3;  // over ranks: 0 rank 0, 1 average, 2 minimum, 3 maximum
+  std::string program_file;  // runs instead of what selection would choose
   std::string json_file;
   bool registered = false;  // memory of tutti::allocate
   double timeout = 30.0;
