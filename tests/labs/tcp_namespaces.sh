@@ -30,8 +30,8 @@ trap clean EXIT
 ip netns add $here 2>/dev/null || skip "this machine does not allow network namespaces"
 ip netns add $there
 ip -n $here link add tutti0 type veth peer name tutti0 netns $there || skip "this kernel has no veth"
-ip -n $here addr add 10.77.0.1/24 dev tutti0
-ip -n $there addr add 10.77.0.2/24 dev tutti0
+ip -n $here addr add 198.18.1.1/24 dev tutti0
+ip -n $there addr add 198.18.1.2/24 dev tutti0
 for name in $here $there; do
   ip -n $name link set lo up
   ip -n $name link set tutti0 up
@@ -45,7 +45,7 @@ iperf_round() {
   $on_there timeout 20 iperf3 -s -1 -p 5201 >/dev/null 2>&1 &
   iperf_server=$!
   for _ in $(seq 50); do
-    $on_here timeout 20 iperf3 -c 10.77.0.2 -p 5201 -t 2 -J >"$folder/iperf" 2>/dev/null && break
+    $on_here timeout 20 iperf3 -c 198.18.1.2 -p 5201 -t 2 -J >"$folder/iperf" 2>/dev/null && break
     sleep 0.1
   done
   wait "$iperf_server"
@@ -55,9 +55,9 @@ iperf_round() {
 }
 probe_round() {
   rm -f "$folder"/*
-  $on_there timeout 60 "$probe" pong "$folder" 10.77.0.2 "$@" &
+  $on_there timeout 60 "$probe" pong "$folder" 198.18.1.2 "$@" &
   other=$!
-  $on_here timeout 60 "$probe" ping "$folder" 10.77.0.1 "$@"
+  $on_here timeout 60 "$probe" ping "$folder" 198.18.1.1 "$@"
   wait "$other"
 }
 
