@@ -53,12 +53,13 @@ class Departures {
     }
     for (const auto& job : living) job->leave();
     // Threads of ours may still hold on to them: they are not to be destroyed while the process ends.
-    for (auto& job : living) new std::shared_ptr<Job>(std::move(job));
+    kept_ = std::move(living);
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::weak_ptr<Job>> jobs_;
+  std::vector<std::shared_ptr<Job>> kept_;
   int leaving_ = 0;
 };
 
