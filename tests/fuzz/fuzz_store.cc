@@ -21,7 +21,7 @@ void require(bool condition) {
 void fuzz_wire(std::span<const std::byte> bytes) {
   using namespace tutti;
   const auto same = [&](const Blob& frame) {
-    return std::equal(bytes.begin(), bytes.end(), frame.begin() + kFrameHeaderBytes, frame.end());
+    return std::equal(bytes.begin(), bytes.end(), frame.begin() + kLengthBytes, frame.end());
   };
   if (const auto request = decode_request(bytes)) require(same(encode_request(*request)));
   for (const int size : {1, 2, 3})
