@@ -24,8 +24,8 @@ struct BenchOptions {
   int checks = 1;
   std::string type = "float";
   std::string op = "sum";
-  int root = 0;     // -1: every rank in turn
-  int average = 3;  // over ranks: 0 rank 0, 1 average, 2 minimum, 3 maximum
+  int root = 0;              // -1: every rank in turn
+  int average = 3;           // over ranks: 0 rank 0, 1 average, 2 minimum, 3 maximum
   std::string program_file;  // runs instead of what selection would choose
   std::string json_file;
   bool registered = false;  // memory of tutti::allocate
