@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -57,7 +58,7 @@ struct Pair {
     }
     for (int rank = 0; rank < 2; ++rank) {
       hosts.emplace_back(std::move(segments[static_cast<std::size_t>(rank)]), names, rank);
-      hosts.back().attach(1 - rank).value();
+      if (!hosts.back().attach(1 - rank)) std::abort();
     }
   }
 };
