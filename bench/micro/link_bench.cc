@@ -44,7 +44,7 @@ struct End {
   std::vector<std::byte> out;
   std::vector<std::byte> in;
 
-  End(tutti::Host& host, int peer, std::size_t bytes, std::size_t direct_from)
+  End(tutti::Host& host, int peer, std::size_t bytes, tutti::DirectFrom direct_from)
       : to(host.open_send(peer, 0, direct_from)), from(host.open_recv(peer, 0)), out(bytes), in(bytes) {}
 
   void expect() { from->expect(in.data(), in.size(), {}); }
@@ -61,7 +61,7 @@ struct End {
   }
 };
 
-void bounce(benchmark::State& state, std::size_t direct_from) {
+void bounce(benchmark::State& state, tutti::DirectFrom direct_from) {
   micro::Pair pair;
   const auto bytes = static_cast<std::size_t>(state.range(0));
   End near(pair.hosts[0], 1, bytes, direct_from);
@@ -81,11 +81,11 @@ void bounce(benchmark::State& state, std::size_t direct_from) {
   state.SetBytesProcessed(state.iterations() * 2 * state.range(0));
 }
 
-void copied(benchmark::State& state) { bounce(state, ~std::size_t{0}); }
+void copied(benchmark::State& state) { bounce(state, {}); }
 BENCHMARK(copied)->Name("eager_round_trip")->Arg(8)->Arg(48)->UseRealTime();
 BENCHMARK(copied)->Name("staged_round_trip")->Arg(64)->Arg(4 << 10)->Arg(64 << 10)->UseRealTime();
 
-void pulled(benchmark::State& state) { bounce(state, 64); }
+void pulled(benchmark::State& state) { bounce(state, {64, 64}); }
 BENCHMARK(pulled)->Name("direct_round_trip")->Arg(64)->Arg(4 << 10)->Arg(64 << 10)->UseRealTime();
 
 }  // namespace

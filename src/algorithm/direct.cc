@@ -4,29 +4,10 @@
 #include <algorithm>
 
 #include "algorithm/families.hpp"
+#include "algorithm/one_sided.hpp"
 
 namespace tutti::generate {
 namespace {
-
-/// The other ranks, nearest above first: ranks start at different peers.
-std::vector<int> others(const PartBuilder& part) {
-  std::vector<int> peers;
-  for (int distance = 1; distance < part.ranks(); ++distance) peers.push_back((part.rank() + distance) % part.ranks());
-  return peers;
-}
-
-void signal_others(PartBuilder& part) {
-  for (int peer : others(part)) part.local().signal(peer);
-}
-
-void wait_for_others(PartBuilder& part) {
-  for (int peer : others(part)) part.local().wait(peer);
-}
-
-void meet(PartBuilder& part) {
-  signal_others(part);
-  wait_for_others(part);
-}
 
 /// The same cells of every rank, in rank order.
 std::vector<Cells> of_everybody(const PartBuilder& part, Cells cells) {

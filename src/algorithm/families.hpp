@@ -19,6 +19,9 @@ Result<Program> make_direct_split(Collective collective, const Layout& layout, c
 bool direct_oneshot_supports(Collective collective, const Layout& layout);
 Result<Program> make_direct_oneshot(Collective collective, const Layout& layout, const AlgorithmOptions& options);
 
+bool staged_supports(Collective collective, const Layout& layout);
+Result<Program> make_staged(Collective collective, const Layout& layout, const AlgorithmOptions& options);
+
 bool ring_supports(Collective collective, const Layout& layout);
 Result<Program> make_ring(Collective collective, const Layout& layout, const AlgorithmOptions& options);
 

@@ -67,10 +67,10 @@ std::vector<Choice> candidates(Collective collective, const Layout& layout, std:
     if (!algorithm.supports(collective, layout)) continue;
     // Programs that write peers' memory run by themselves where it can be mapped.
     if (algorithm.name == "direct_push") continue;
-    choices.push_back({std::string(algorithm.name), "", 0});
+    choices.push_back({.algorithm = std::string(algorithm.name)});
     for (const std::size_t tile : {std::size_t{64} << 10, std::size_t{256} << 10, std::size_t{1} << 20})
       if (bytes / static_cast<std::size_t>(layout.ranks()) > tile)
-        choices.push_back({std::string(algorithm.name), "", tile});
+        choices.push_back({.algorithm = std::string(algorithm.name), .tile = tile});
   }
   return choices;
 }
@@ -129,7 +129,7 @@ std::vector<Rule> rules_of(const std::vector<Trial>& trials) {
       Choice choice = at->second.choice;
       if (choice.algorithm == "direct_pull" &&
           (collective == Collective::all_reduce || collective == Collective::all_gather))
-        choice.when_mapped = "direct_push";
+        choice.when_mapped = "direct_push", choice.mapped_tile = choice.tile;
       // Between two sizes measured the border lies at their geometric mean: 8 times apart, about a factor of 3.
       const std::uint64_t last = next == sizes.end() ? ~std::uint64_t{0} : at->first * 3;
       if (!rules.empty() && rules.back().collective == collective && rules.back().choice == choice)

@@ -79,10 +79,13 @@ bool is_in_place(Collective collective, const void* send, const void* recv, std:
   }
 }
 
-bool fit_to_repeat(Collective collective, const void* send, const void* recv, std::size_t element) {
-  if (has_root(collective) || collective == Collective::barrier) return false;
+bool fit_to_repeat(Place place, Collective collective, int root, const void*& send, void*& recv, std::size_t element) {
+  if (collective == Collective::barrier) return true;
+  const Checker check{place, collective, DataType::uint8, root};
+  if (!check.has_input()) send = nullptr;
+  if (!check.has_output()) recv = nullptr;
   const auto bits = reinterpret_cast<std::uintptr_t>(send) | reinterpret_cast<std::uintptr_t>(recv);
-  return send != nullptr && recv != nullptr && bits % element == 0;
+  return (send != nullptr || !check.has_input()) && (recv != nullptr || !check.has_output()) && bits % element == 0;
 }
 
 Result<Call> make_call(Place place, Collective collective, const void* send, void* recv, std::size_t count,

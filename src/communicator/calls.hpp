@@ -33,7 +33,7 @@ Result<Call> make_end_call(Place place, bool sends, void* data, std::size_t coun
 /// this rank's block.
 bool is_in_place(Collective collective, const void* send, const void* recv, std::size_t own, std::size_t element);
 
-/// Whether both buffers are there and aligned, in a collective that has both on every rank.
-bool fit_to_repeat(Collective collective, const void* send, const void* recv, std::size_t element);
+/// Whether the buffers this rank needs are there and aligned; makes those it has no use for null.
+bool fit_to_repeat(Place place, Collective collective, int root, const void*& send, void*& recv, std::size_t element);
 
 }  // namespace tutti

@@ -24,15 +24,31 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, const Result<Call>& ca
   return impl->run(*call);
 }
 
+std::size_t element_of(DataType type) { return static_cast<int>(type) < kDataTypes ? size_of(type) : 1; }
+
 Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective, const void* send, void* recv,
            std::size_t count, DataType type, const Reduction& reduction = {}, int root = 0) {
-  const std::size_t element = static_cast<std::size_t>(type) < kDataTypes ? size_of(type) : 1;
-  if (!in_group() && fit_to_repeat(collective, send, recv, element)) {
-    const bool in_place = is_in_place(collective, send, recv, count * static_cast<std::size_t>(impl->rank()), element);
-    std::optional<Status> repeated = impl->repeat({collective, type, reduction.op, in_place, root, count}, send, recv);
-    if (repeated) return std::move(*repeated);
+  const void* input = send;
+  void* output = recv;
+  const std::size_t element = element_of(type);
+  if (!in_group() && fit_to_repeat(place_of(*impl), collective, root, input, output, element)) {
+    const bool in_place =
+        count > 0 && is_in_place(collective, input, output, count * static_cast<std::size_t>(impl->rank()), element);
+    const Repeatable call{collective, type, reduction.op, in_place, true, root, count};
+    if (std::optional<Status> repeated = impl->repeat(call, input, output)) return std::move(*repeated);
   }
   return run(impl, make_call(place_of(*impl), collective, send, recv, count, type, reduction, root));
+}
+
+Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* data, std::size_t count, DataType type,
+               int peer) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % element_of(type) == 0;
+  if (!in_group() && data != nullptr && aligned) {
+    const Repeatable call{Collective::point_to_point, type, Operator::sum, false, sends, peer, count};
+    if (std::optional<Status> repeated = impl->repeat(call, sends ? data : nullptr, sends ? nullptr : data))
+      return std::move(*repeated);
+  }
+  return run(impl, make_end_call(place_of(*impl), sends, data, count, type, peer));
 }
 
 }  // namespace
@@ -167,10 +183,10 @@ Status Communicator::scatter_v(const void* send, std::span<const std::size_t> co
 }
 
 Status Communicator::send(const void* data, std::size_t count, DataType type, int peer) {
-  return run(impl_, make_end_call(place_of(*impl_), true, const_cast<void*>(data), count, type, peer));
+  return run_end(impl_, true, const_cast<void*>(data), count, type, peer);
 }
 Status Communicator::recv(void* data, std::size_t count, DataType type, int peer) {
-  return run(impl_, make_end_call(place_of(*impl_), false, data, count, type, peer));
+  return run_end(impl_, false, data, count, type, peer);
 }
 
 Result<Work> Communicator::submit(const Result<Call>& call) {

@@ -36,19 +36,17 @@ Status CommunicatorImpl::run(const Call& call) {
     give_token();
     return wait(*submit(call), Deadline::never());
   }
-  const bool end = call.collective == Collective::point_to_point;
-  const Repeatable key{call.collective, call.type, call.reduction.op, call.in_place, call.root, call.count};
-  Remembered* const slot = end ? nullptr : &slot_of(key);
-  Operation& operation = end ? fast_end_[call.sends ? 1 : 0] : slot->operation;
-  operation.call = call;
-  activate(lane, operation);
-  const Status result = run_owned(operation);
-  if (!end) {
-    slot->call = key;
-    // What the arguments alone do not tell, or what works on a copy of them, is bound anew each time.
-    slot->bound =
-        result.has_value() && !call.uneven && operation.call.send == call.send && call.reduction.op != Operator::user;
-  }
+  const Repeatable key = Repeatable::of(call);
+  Remembered& slot = slot_of(key);
+  slot.bound = false;
+  slot.operation.call = call;
+  activate(lane, slot.operation);
+  const Status result = run_owned(slot.operation);
+  slot.call = key;
+  slot.lane = &lane;
+  // What the arguments alone do not tell, or what works on a copy of them, is bound anew each time.
+  slot.bound = result.has_value() && !call.uneven && slot.operation.call.send == call.send &&
+               call.reduction.op != Operator::user;
   give_token();
   return result;
 }
@@ -56,14 +54,14 @@ Status CommunicatorImpl::run(const Call& call) {
 std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const void* send, void* recv) {
   Remembered& slot = slot_of(call);
   if (broken_.load(std::memory_order_acquire) || !take_token()) return std::nullopt;
-  if (!slot.bound || !(slot.call == call) || !nothing_pending(collectives_)) {
+  if (!slot.bound || !(slot.call == call) || !nothing_pending(*slot.lane)) {
     give_token();
     return std::nullopt;
   }
   Operation& operation = slot.operation;
-  begin(collectives_, operation);
-  const OperationTag tag{collectives_.number++, operation.execution.tag().signature};
-  publish_current(operation.call, tag);
+  begin(*slot.lane, operation);
+  const OperationTag tag{slot.lane->number++, operation.execution.tag().signature};
+  if (slot.lane == &collectives_) publish_current(operation.call, tag);
   operation.execution.restart(tag, send, recv);
   const Status result = run_owned(operation);
   give_token();
@@ -71,8 +69,9 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
 }
 
 CommunicatorImpl::Remembered& CommunicatorImpl::slot_of(const Repeatable& call) {
-  const std::uint64_t mixed =
-      call.count * 7 + static_cast<std::uint64_t>(call.collective) * 3 + (call.in_place ? 1 : 0);
+  const std::uint64_t mixed = call.count * 7 + static_cast<std::uint64_t>(call.collective) * 3 +
+                              static_cast<std::uint64_t>(call.root) * 5 + (call.in_place ? 1 : 0) +
+                              (call.sends ? 8 : 0);
   return remembered_[mixed % std::size(remembered_)];
 }
 
@@ -179,9 +178,10 @@ void CommunicatorImpl::activate_next(Lane& lane) {
 
 void CommunicatorImpl::begin(Lane& lane, Operation& operation) {
   lane.active = &operation;
+  if (&lane != &collectives_) active_ends_.push_back(&lane);
   operation.done.store(false, std::memory_order_relaxed);
   operation.error.reset();
-  operation.deadline = options_.timeout > 0 ? Deadline::in(options_.timeout) : Deadline::never();
+  operation.begun = ticks();
   warned_ = false;
 }
 
@@ -192,7 +192,7 @@ void CommunicatorImpl::activate(Lane& lane, Operation& operation) {
   if (started) return;
   const Error error = explain(operation, started.error());
   if (error.code == ErrorCode::rank_died) break_with(error, true);
-  finish(operation, &error);
+  finish(lane, operation, &error);
 }
 
 Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
@@ -206,7 +206,7 @@ Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
   if (!prepared) return tl::unexpected(prepared.error());
   const OperationTag tag{lane.number++, prepared->signature};
   if (&lane == &collectives_) publish_current(call, tag);
-  return operation.execution.start(*prepared->plan, call, tag, prepared->tile, host_.get(), &broken_);
+  return operation.execution.start(prepared->way, prepared->when_mapped, call, tag, host_.get(), &broken_);
 }
 
 void CommunicatorImpl::stage_input(Operation& operation) {
@@ -246,8 +246,11 @@ bool CommunicatorImpl::service_all() {
   }
   bool moved = uses_tcp_ && job_->tcp()->progress();
   if (collectives_.active != nullptr) moved |= advance(collectives_);
-  for (auto& [peer, lane] : point_to_point_)
-    if (lane.active != nullptr) moved |= advance(lane);
+  for (std::size_t i = 0; i < active_ends_.size(); ++i) {
+    Lane& lane = *active_ends_[i];
+    moved |= advance(lane);
+    if (i < active_ends_.size() && active_ends_[i] != &lane) --i;  // it is done, and another has its place
+  }
   return moved;
 }
 
@@ -258,7 +261,7 @@ bool CommunicatorImpl::advance(Lane& lane) {
     case Execution::State::running:
       return moved;
     case Execution::State::done:
-      finish(operation, nullptr);
+      finish(lane, operation, nullptr);
       return true;
     case Execution::State::failed:
       break;
@@ -269,9 +272,9 @@ bool CommunicatorImpl::advance(Lane& lane) {
 }
 
 /// The operation's lane goes on with the next.
-void CommunicatorImpl::finish(Operation& operation, const Error* error) {
-  Lane& lane = lane_of(operation.call);
+void CommunicatorImpl::finish(Lane& lane, Operation& operation, const Error* error) {
   lane.active = nullptr;
+  if (&lane != &collectives_) std::erase(active_ends_, &lane);
   if (error != nullptr) operation.error = std::make_unique<Error>(*error);
   const bool queued = !lane.waiting.empty() && lane.waiting.front().get() == &operation;
   std::shared_ptr<Operation> kept;
@@ -295,7 +298,7 @@ void CommunicatorImpl::fail_all() {
       Operation& operation = lane.active != nullptr ? *lane.active : *lane.waiting.front();
       lane.active = &operation;
       const Error own = with_context(error, &operation);
-      finish(operation, &own);
+      finish(lane, operation, &own);
     }
   };
   fail_lane(collectives_);
@@ -312,8 +315,7 @@ void CommunicatorImpl::rest(Waiter& waiter) {
   if (last_look_ != 0 && microseconds_since(last_look_) < kLookMicroseconds) return;
   last_look_ = ticks();
   if (collectives_.active != nullptr) look_around(*collectives_.active, waiter);
-  for (auto& [peer, lane] : point_to_point_)
-    if (lane.active != nullptr) look_around(*lane.active, waiter);
+  for (const Lane* const lane : active_ends_) look_around(*lane->active, waiter);
 }
 
 void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
@@ -327,7 +329,7 @@ void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
     const int late = find_latecomer(operation.execution.tag().number);
     if (late >= 0 && late != waiting.rank) waiting = {late, -1, -1};
   }
-  if (operation.deadline.passed()) {
+  if (options_.timeout > 0 && microseconds_since(operation.begun) > options_.timeout * 1e6) {
     Error error;
     error.code = ErrorCode::timed_out;
     error.peer = waiting.rank;

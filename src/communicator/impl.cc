@@ -27,9 +27,26 @@ HostLayout layout_of(const Identity& identity) {
   return layout;
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+/// Whether the ranks of our host are more than the cores they may run on. Ranks may be bound to one core each.
+bool is_crowded(const Identity& identity) {
+  const std::uint64_t host = identity.members[static_cast<std::size_t>(identity.rank)].host;
+  cpu_set_t own;
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  if (sched_getaffinity(0, sizeof own, &own) == 0) all = own;
+  int ranks = 0;
+  int within_own = 0;
+  for (const Member& member : identity.members) {
+    if (member.host != host) continue;
+    ++ranks;
+    cpu_set_t set;
+    if (sched_getaffinity(member.segment.pid, sizeof set, &set) != 0) continue;
+    CPU_OR(&all, &all, &set);
+    cpu_set_t shared;
+    CPU_AND(&shared, &set, &own);
+    if (CPU_EQUAL(&shared, &set)) ++within_own;
+  }
+  return ranks > CPU_COUNT(&all) || within_own > CPU_COUNT(&own);
 }
 
 }  // namespace
@@ -43,8 +60,7 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       host_(std::move(host)),
       departed_(identity_.members.size()),
       dead_(identity_.members.size()) {
-  crowded_ = layout_.local_size > usable_cores();
-  wait_policy_ = WaitPolicy::of(crowded_);
+  wait_policy_ = WaitPolicy::of(is_crowded(identity_));
   uses_tcp_ = layout_.hosts > 1;
   for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
     if (static_cast<int>(peer) != rank() &&
@@ -66,7 +82,6 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   Plans::Setting setting;
   setting.rank = impl->rank();
   setting.layout.host_of = impl->layout_.host_of_rank;
-  setting.crowded = impl->crowded_;
   setting.reproducible = options.reproducible;
   Result<std::vector<Rule>> tuned = load_tuning(tuning_path(impl->size(), impl->layout_.hosts));
   if (!tuned) return tl::unexpected(tuned.error());

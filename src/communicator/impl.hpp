@@ -41,15 +41,19 @@ struct Identity {
   std::vector<Member> members;
 };
 
-/// What a collective call must share with an earlier one to run as that was bound, on its own buffers.
+/// What a call must share with an earlier one to run as that was bound, on its own buffers.
 struct Repeatable {
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
   Operator op = Operator::sum;
   bool in_place = false;
+  bool sends = true;  // point_to_point: which end
   int root = 0;
   std::size_t count = 0;
 
+  static Repeatable of(const Call& call) {
+    return {call.collective, call.type, call.reduction.op, call.in_place, call.sends, call.root, call.count};
+  }
   bool operator==(const Repeatable&) const = default;
 };
 
@@ -118,6 +122,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   struct Remembered {
     Repeatable call;
     bool bound = false;
+    Lane* lane = nullptr;
     Operation operation;
   };
 
@@ -137,7 +142,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void activate(Lane& lane, Operation& operation);
   void activate_next(Lane& lane);
   bool advance(Lane& lane);
-  void finish(Operation& operation, const Error* error);
+  void finish(Lane& lane, Operation& operation, const Error* error);
   void fail_all();
   void rest(Waiter& waiter);
   void look_around(Operation& operation, const Waiter& waiter);
@@ -163,7 +168,6 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<Host> host_;
   std::unique_ptr<Plans> plans_;
   std::vector<Rule> rules_;
-  bool crowded_ = false;
   WaitPolicy wait_policy_;
   bool uses_tcp_ = false;
   bool shares_process_ = false;
@@ -177,8 +181,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   Lane collectives_;
   std::map<std::pair<int, bool>, Lane> point_to_point_;
-  Remembered remembered_[8];  // blocking collectives as they were bound
-  Operation fast_end_[2];     // the blocking receive and send
+  std::vector<Lane*> active_ends_;  // of point_to_point_
+  Remembered remembered_[16];       // blocking calls as they were bound
   std::uint64_t last_look_ = 0;
   std::uint64_t last_question_ = 0;
   bool warned_ = false;

@@ -19,7 +19,7 @@ class CommunicatorImpl;
 struct ExecutionState {
   Call call;
   Execution execution;
-  Deadline deadline;
+  std::uint64_t begun = 0;                         // ticks
   std::shared_ptr<CommunicatorImpl> communicator;  // keeps it alive while the operation is under way
   std::weak_ptr<CommunicatorImpl> home;
 

@@ -12,7 +12,7 @@ namespace {
 constexpr int kEndChannel = kShmChannels - 1;  // sends and receives have a channel of their own
 constexpr std::size_t kEndTile = 4 << 20;
 constexpr std::size_t kInstalledTile = 1 << 20;
-constexpr std::size_t kDirectFrom = 16 << 10;  // sends of this size are pulled by the receiver where it can
+constexpr std::size_t kDirectFrom = 16 << 10;  // sends of this size are read where they lie, if that can be mapped
 
 /// Routes the one channel of a point-to-point program to the channel kept for them.
 class EndLinks final : public Links {
@@ -32,6 +32,10 @@ bool keeps_order(const std::string& name, const Situation& situation) {
   if (algorithm == nullptr || !reduces(situation.collective)) return true;
   if (situation.rank_order) return algorithm->rank_order;
   return !situation.ordered || algorithm->rank_order || algorithm->ordered_operands;
+}
+
+tl::unexpected<Error> unreachable(const std::string& name) {
+  return fail(ErrorCode::unsupported, fmt::format("program {} needs ranks that can read each other's memory", name));
 }
 
 }  // namespace
@@ -62,8 +66,6 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
   situation.bytes = bytes_of(call, situation.ranks);
   situation.hosts = setting_.layout.hosts();
   situation.even_hosts = setting_.layout.even();
-  situation.crowded = setting_.crowded;
-  situation.pull = setting_.pull && situation.hosts == 1;
   situation.rank_order = setting_.reproducible;
   situation.ordered = call.reduction.op == Operator::user;
   situation.own_counts =
@@ -75,18 +77,21 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
       if (!compiled) return tl::unexpected(compiled.error());
       plan = std::move(*compiled);
     }
-    return Prepared{plan.get(), kInstalledTile, signature_of(call)};
+    if (plan->reaches && !can_reach()) return unreachable(program->name);
+    return Prepared{{plan.get(), kInstalledTile}, {}, signature_of(call)};
   }
   Choice choice = select(situation, setting_.rules);
   if (!keeps_order(choice.algorithm, situation)) choice = select(situation, {});
   Result<const Plan*> plan = plan_for(choice.algorithm, call);
   if (!plan) return tl::unexpected(plan.error());
+  if ((*plan)->reaches && !can_reach()) return unreachable(choice.algorithm);
+  Prepared prepared{{*plan, choice.tile}, {}, signature_of(call)};
   if (!choice.when_mapped.empty()) {
     Result<const Plan*> mapped = plan_for(choice.when_mapped, call);
     if (!mapped) return tl::unexpected(mapped.error());
-    const_cast<Plan*>(*plan)->when_mapped = *mapped;
+    prepared.when_mapped = {*mapped, choice.mapped_tile};
   }
-  return Prepared{*plan, choice.tile, signature_of(call)};
+  return prepared;
 }
 
 Result<Prepared> Plans::prepare_end(const Call& call) {
@@ -102,7 +107,7 @@ Result<Prepared> Plans::prepare_end(const Call& call) {
     if (!compiled) return tl::unexpected(compiled.error());
     plan = std::move(*compiled);
   }
-  return Prepared{plan.get(), kEndTile, signature_of(call)};
+  return Prepared{{plan.get(), kEndTile}, {}, signature_of(call)};
 }
 
 Result<const Plan*> Plans::plan_for(const std::string& algorithm, const Call& call) {
@@ -123,9 +128,8 @@ Result<std::unique_ptr<Plan>> Plans::compile_for(const Program& program, const C
   if (call.in_place ? !program.in_place : !program.out_of_place)
     return fail(ErrorCode::unsupported,
                 fmt::format("program {} cannot run {} place", program.name, call.in_place ? "in" : "out of"));
-  if (program.one_sided && (!setting_.pull || setting_.layout.hosts() > 1))
-    return fail(ErrorCode::unsupported,
-                fmt::format("program {} needs ranks that can read each other's memory", program.name));
+  if (program.one_sided && setting_.layout.hosts() > 1)
+    return fail(ErrorCode::unsupported, fmt::format("program {} needs ranks that share a host", program.name));
   Result<std::unique_ptr<Plan>> compiled = compile(program, setting_.rank, call.in_place, *this);
   if (!compiled) return compiled;
   if ((*compiled)->one_sided)
@@ -179,8 +183,9 @@ Result<SendLink*> Plans::send_link(int rank, int channel) {
       return fail(ErrorCode::unsupported,
                   fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
     if (Status attached = attach(rank); !attached) return tl::unexpected(attached.error());
-    const bool pull = setting_.pull || host_->memory_of(rank).same_process();
-    link = host_->open_send(rank, channel, pull ? kDirectFrom : ~std::size_t{0});
+    DirectFrom direct{.mapped = kDirectFrom};
+    if (host_->memory_of(rank).same_process()) direct.ordinary = kDirectFrom;
+    link = host_->open_send(rank, channel, direct);
   } else {
     link = remote_->open_send(rank, channel);
   }

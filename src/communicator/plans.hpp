@@ -25,10 +25,10 @@ class Remote {
   virtual std::unique_ptr<RecvLink> open_recv(int rank, int channel) = 0;
 };
 
-/// A plan and how to run it.
+/// How to run a call.
 struct Prepared {
-  const Plan* plan = nullptr;
-  std::size_t tile = 0;
+  Way way;
+  Way when_mapped;  // to go instead if every rank's buffers can be mapped; may have no plan
   std::uint32_t signature = 0;
 };
 
@@ -37,7 +37,6 @@ class Plans final : public Links {
   struct Setting {
     int rank = 0;
     Layout layout;
-    bool crowded = false;
     bool pull = false;
     bool reproducible = false;
     std::vector<Rule> rules;  // none until the ranks have agreed on them
@@ -83,6 +82,7 @@ class Plans final : public Links {
   Result<Prepared> select_and_compile(const Call& call);
   Result<Prepared> prepare_end(const Call& call);
   Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
+  bool can_reach() const { return setting_.pull && setting_.layout.hosts() == 1; }
   Result<std::unique_ptr<Plan>> compile_for(const Program& program, const Call& call);
   Status attach(int rank);
   bool is_here(int rank) const { return host_ != nullptr && host_->is_here(rank); }

@@ -30,18 +30,27 @@ constexpr std::size_t kStreamBytes = 16 << 20;
 
 /// The checker proves programs for links that take two chunks before the receiver takes one. So much must fit in a
 /// link, whatever carries it. Ranks need not agree on the number of tiles: a transfer has as many on both its ends.
-constexpr std::size_t kTwoSidedTile = kPipeSlots * kSlotBytes / 2;
+std::size_t two_sided_tile(int ranks) { return static_cast<std::size_t>(slots_for(ranks)) * kSlotBytes / 2; }
 
 }  // namespace
 
-Status Execution::start(const Plan& plan, const Call& call, OperationTag tag, std::size_t tile, Host* host,
+Status Execution::start(const Way& way, const Way& when_mapped, const Call& call, OperationTag tag, Host* host,
                         const std::atomic<bool>* stop) {
-  bound_plan_ = plan_ = &plan;
   tag_ = tag;
-  tile_ = tile;
   host_ = host;
   stop_ = stop;
-  if (Status bound = bind(call); !bound) {
+  type_ = call.type;
+  reduction_ = call.reduction;
+  const bool reduces_here = reduces(way.plan->shape.collective) && call.reduction.op != Operator::user;
+  kernel_ = reduces_here ? find_kernel(call.type, call.reduction.op) : nullptr;
+  base_[0] = static_cast<std::byte*>(const_cast<void*>(call.send));
+  base_[1] = static_cast<std::byte*>(call.recv);
+  stream_ = bytes_of(call, way.plan->shape.ranks) >= kStreamBytes;
+  Status bound = bind(way, call, bound_[0]);
+  bound_[1].plan = nullptr;
+  if (bound && when_mapped.plan != nullptr) bound = bind(when_mapped, call, bound_[1]);
+  if (!bound) {
+    now_ = &bound_[0];
     state_ = State::failed;
     error_ = bound.error();
     return bound;
@@ -57,120 +66,136 @@ void Execution::restart(OperationTag tag, const void* send, void* recv) {
 }
 
 void Execution::begin(OperationTag tag) {
-  plan_ = bound_plan_;
+  now_ = &bound_[0];
   tag_ = tag;
   state_ = State::running;
   finished_ = 0;
   prepare_workers();
-  entering_ = plan_->one_sided;
-  met_ = 0;
-  if (entering_) enter();
+  deciding_ = false;
+  if (now_->plan->one_sided || bound_[1].plan != nullptr) enter();
 }
 
 void Execution::prepare_workers() {
-  workers_.resize(plan_->workers.size());
+  workers_.resize(now_->plan->workers.size());
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     WorkerState& state = workers_[index];
     state.tile = 0;
     state.step = 0;
     state.begun = false;
-    const std::size_t steps = plan_->workers[index].steps.size();
+    const std::size_t steps = now_->plan->workers[index].steps.size();
     state.temporary_mark = 0;
     if (state.sent_mark.size() != steps) state.sent_mark.resize(steps);
     std::fill(state.sent_mark.begin(), state.sent_mark.end(), 0);
   }
 }
 
-Status Execution::bind(const Call& call) {
-  const Shape& shape = plan_->shape;
-  type_ = call.type;
-  reduction_ = call.reduction;
-  kernel_ = reduces(shape.collective) && call.reduction.op != Operator::user ? find_kernel(call.type, call.reduction.op)
-                                                                             : nullptr;
-  base_[0] = static_cast<std::byte*>(const_cast<void*>(call.send));
-  base_[1] = static_cast<std::byte*>(call.recv);
+Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
+  const Plan& plan = *way.plan;
+  binding.plan = &plan;
   const std::span<const std::size_t> counts[2] = {call.send_counts, call.recv_counts};
   const std::span<const std::size_t> offsets[2] = {call.send_offsets, call.recv_offsets};
-  largest_chunk_ = 0;
+  binding.largest_chunk = 0;
   for (int side = 0; side < 2; ++side) {
-    Extents& extents = extents_[side];
+    Extents& extents = binding.extents[side];
     extents.element = size_of(call.type);
-    extents.chunks = shape.chunks;
+    extents.chunks = plan.shape.chunks;
     extents.count = call.count;
     extents.counts = counts[side];
     extents.offsets = offsets[side];
-    extents.only_block = holds_all_blocks(shape.collective, static_cast<Buffer>(side)) ? -1 : plan_->rank;
-    largest_chunk_ = std::max(largest_chunk_, extents.largest(shape.ranks));
+    extents.only_block = holds_all_blocks(plan.shape.collective, static_cast<Buffer>(side)) ? -1 : plan.rank;
+    binding.largest_chunk = std::max(binding.largest_chunk, extents.largest(plan.shape.ranks));
   }
-  if (!plan_->one_sided) tile_ = tile_ == 0 ? kTwoSidedTile : std::min(tile_, kTwoSidedTile);
-  if (tile_ == 0 || tile_ > largest_chunk_) tile_ = std::max<std::size_t>(largest_chunk_, 64);
-  tiles_ = std::max<std::size_t>(1, (largest_chunk_ + tile_ - 1) / tile_);
-  stream_ = bytes_of(call, shape.ranks) >= kStreamBytes;
-
-  scratch_stride_ = (largest_chunk_ + 63) / 64 * 64;
-  if (call.uneven || !extents_[1].alike())
-    for (const Cells& like : plan_->scratch_like)
+  if (call.uneven || !binding.extents[1].alike())
+    for (const Cells& like : plan.scratch_like)
       if (like.count == 0)
         return fail(
             ErrorCode::unsupported,
-            fmt::format("program {} holds chunks of unknown size in scratch and cannot run uneven ones", plan_->name));
-  const std::size_t wanted = scratch_stride_ * static_cast<std::size_t>(plan_->scratch_chunks);
-  if (scratch_.size() < wanted) scratch_.resize(wanted);
-  base_[2] = scratch_.data();
+            fmt::format("program {} holds chunks of unknown size in scratch and cannot run uneven ones", plan.name));
+
+  binding.staged = plan.stage_chunks > 0;
+  std::size_t limit = binding.largest_chunk;
+  if (binding.staged) limit = kStageBytes / static_cast<std::size_t>(plan.stage_chunks) / 64 * 64;
+  if (!plan.one_sided) limit = two_sided_tile(host_ != nullptr ? host_->size() : plan.shape.ranks);
+  binding.tile = (way.tile == 0 ? limit : std::min(way.tile, limit)) / 64 * 64;
+  if (binding.tile == 0 || binding.tile > binding.largest_chunk)
+    binding.tile = std::max<std::size_t>(binding.largest_chunk, 64);
+  binding.tiles = std::max<std::size_t>(1, (binding.largest_chunk + binding.tile - 1) / binding.tile);
+  binding.scratch_stride = ((binding.staged ? binding.tile : binding.largest_chunk) + 63) / 64 * 64;
+  const std::size_t wanted = binding.scratch_stride * static_cast<std::size_t>(plan.scratch_chunks);
+  if (!binding.staged && scratch_.size() < wanted) scratch_.resize(wanted);
   return {};
 }
 
+/// Tells peers of this rank's buffers. Where another plan would run if all of them could be mapped, a rank whose own
+/// cannot need not hear of the others'.
 void Execution::enter() {
-  remotes_.assign(static_cast<std::size_t>(plan_->shape.ranks), Remote{});
-  Entry& entry = host_->head().entry;
-  const auto describe = [&](std::byte* memory, std::size_t bytes, Entry::Side& side) {
+  remotes_.resize(static_cast<std::size_t>(now_->plan->shape.ranks));
+  Entry& entry = host_->next_entry();
+  const auto describe = [&](std::byte* memory, Entry::Side& side) {
     side.address = reinterpret_cast<std::uint64_t>(memory);
-    const auto region = memory != nullptr ? find_region(memory, bytes) : std::nullopt;
+    const auto region = memory != nullptr ? find_region(memory, 1) : std::nullopt;
     side.region = region ? region->name : RegionName{};
     side.offset = region ? region->offset : 0;
     return region.has_value();
   };
-  const bool input = describe(base_[0], 1, entry.input);
-  const bool output = describe(base_[1], 1, entry.output);
-  describe(base_[2], 1, entry.scratch);
+  const bool input = describe(base_[0], entry.input);
+  const bool output = describe(base_[1], entry.output);
   entry.generation = region_generation();
-  entry.mapped = input && output ? 1 : 0;
+  const bool mapped = (input && output) || host_->is_one_process();
+  entry.mapped = mapped ? 1 : 0;
   entry.signature = tag_.signature;
-  all_mapped_ = entry.mapped != 0;
   entry.number.store(tag_.number + 1, std::memory_order_release);
-  for (const int peer : plan_->neighbours) host_->ring(peer);
+  deciding_ = mapped && bound_[1].plan != nullptr;
+  met_ = 0;
+  for (const int peer : (deciding_ ? bound_[1] : *now_).plan->neighbours) host_->ring(peer);
 }
 
-bool Execution::meet_peers() {
-  bool moved = false;
-  for (; met_ < plan_->touched.size(); ++met_) {
-    if (!learn(plan_->touched[met_])) return moved;
-    moved = true;
+/// Every rank sees the same entries, so every rank makes the same choice. One that has gone on from this operation did
+/// so without waiting for us, so its memory could not be mapped.
+bool Execution::decide() {
+  const std::vector<int>& peers = bound_[1].plan->touched;
+  for (; met_ < peers.size(); ++met_) {
+    const Entry& entry = host_->entry_of(peers[met_]);
+    const std::uint32_t number = entry.number.load(std::memory_order_acquire);
+    const auto ahead = static_cast<std::int32_t>(number - (tag_.number + 1));
+    if (ahead < 0) return false;
+    if (ahead == 0 && has_another_call(peers[met_], entry)) return false;
+    if (ahead > 0 || entry.mapped == 0) break;
   }
-  entering_ = false;
-  // Every rank sees the same entries, so every rank makes the same choice.
-  if (all_mapped_ && plan_->when_mapped != nullptr) {
-    plan_ = plan_->when_mapped;
-    prepare_workers();
-  }
+  deciding_ = false;
+  if (met_ < peers.size()) return true;
+  now_ = &bound_[1];
+  prepare_workers();
+  return true;
+}
+
+bool Execution::has_another_call(int peer, const Entry& entry) {
+  if (entry.signature == tag_.signature) return false;
+  Error error;
+  error.code = ErrorCode::mismatch;
+  error.peer = peer;
+  error.message = fmt::format("rank {} entered operation {} with another call", peer, tag_.number);
+  fail_with(std::move(error));
+  return true;
+}
+
+/// Whether the peers named in the cells have entered, and where their memory is.
+bool Execution::know(const std::vector<Cells>& cells) {
+  for (const Cells& cell : cells)
+    if (cell.rank != kSelf && remotes_[static_cast<std::size_t>(cell.rank)].number != tag_.number + 1 &&
+        !learn(cell.rank))
+      return false;
   return true;
 }
 
 bool Execution::learn(int peer) {
-  const Entry& entry = host_->head_of(peer).entry;
+  const Entry& entry = host_->entry_of(peer);
   if (entry.number.load(std::memory_order_acquire) != tag_.number + 1) return false;
-  if (entry.signature != tag_.signature) {
-    Error error;
-    error.code = ErrorCode::mismatch;
-    error.peer = peer;
-    error.message = fmt::format("rank {} entered operation {} with another call", peer, tag_.number);
-    return fail_with(std::move(error));
-  }
-  all_mapped_ = all_mapped_ && entry.mapped != 0;
+  if (has_another_call(peer, entry)) return false;
   Remote& remote = remotes_[static_cast<std::size_t>(peer)];
   PeerMemory& memory = host_->memory_of(peer);
-  const Entry::Side* const sides[3] = {&entry.input, &entry.output, &entry.scratch};
-  for (int side = 0; side < 3; ++side) {
+  const Entry::Side* const sides[2] = {&entry.input, &entry.output};
+  for (int side = 0; side < 2 && now_->plan->reaches; ++side) {
     remote.address[side] = sides[side]->address;
     remote.mapped[side] = nullptr;
     if (memory.same_process()) {
@@ -181,20 +206,20 @@ bool Execution::learn(int peer) {
       remote.mapped[side] = *mapped + sides[side]->offset;
     }
   }
-  remote.known = true;
+  remote.number = tag_.number + 1;
   return true;
 }
 
 bool Execution::advance() {
   if (state_ != State::running) return false;
   bool moved = false;
-  if (entering_) {
-    moved = meet_peers();
-    if (entering_ || state_ != State::running) return moved;
+  if (deciding_) {
+    moved = decide();
+    if (deciding_ || state_ != State::running) return state_ != State::running;
   }
   if (finished_ < workers_.size()) {
     for (std::size_t index = 0; index < workers_.size(); ++index) {
-      if (workers_[index].tile == tiles_) continue;
+      if (workers_[index].tile == now_->tiles) continue;
       if (run_worker(index)) moved = true;
       if (state_ != State::running) return true;
     }
@@ -209,14 +234,16 @@ bool Execution::advance() {
 bool Execution::run_worker(std::size_t index) {
   WorkerState& state = workers_[index];
   // Links are the communicator's; the plan only points to them.
-  auto& worker = const_cast<PlanWorker&>(plan_->workers[index]);
+  auto& worker = const_cast<PlanWorker&>(now_->plan->workers[index]);
   const int steps = static_cast<int>(worker.steps.size());
   bool moved = false;
-  while (state.tile < tiles_) {
+  while (state.tile < now_->tiles) {
+    // What is staged of a tile makes room for the next one's.
+    if (now_->staged && !all_reached(state.tile)) return moved;
     while (state.step < steps) {
       const PlanStep& ready = worker.steps[static_cast<std::size_t>(state.step)];
       if (!state.begun) {
-        if (!may_begin(worker, state, ready)) return moved;
+        if (!may_begin(worker, state, ready)) return moved || state_ != State::running;
         state.begun = true;
         state.in = {};
         state.out = {};
@@ -234,12 +261,14 @@ bool Execution::run_worker(std::size_t index) {
     }
     ++state.tile;
     state.step = 0;
+    if (now_->staged && all_reached(state.tile)) host_->next_turn();
   }
   ++finished_;
   return true;
 }
 
-bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) const {
+bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) {
+  if (now_->plan->one_sided && (!know(ready.step.sources) || !know(ready.step.targets))) return false;
   if (uses_temporary(ready.step) && worker.send->released() < state.temporary_mark) return false;
   for (const Dependency& needed : ready.step.after) {
     const WorkerState& other = workers_[static_cast<std::size_t>(needed.worker)];
@@ -248,14 +277,18 @@ bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, co
   for (const Dependency& sent : ready.guards) {
     const std::uint64_t mark =
         workers_[static_cast<std::size_t>(sent.worker)].sent_mark[static_cast<std::size_t>(sent.step)];
-    SendLink* const link = plan_->workers[static_cast<std::size_t>(sent.worker)].send;
+    SendLink* const link = now_->plan->workers[static_cast<std::size_t>(sent.worker)].send;
     if (link->released() < mark) return false;
   }
   return true;
 }
 
+bool Execution::all_reached(std::size_t tile) const {
+  return std::all_of(workers_.begin(), workers_.end(), [&](const WorkerState& each) { return each.tile >= tile; });
+}
+
 bool Execution::sends_released() {
-  for (const PlanWorker& worker : plan_->workers) {
+  for (const PlanWorker& worker : now_->plan->workers) {
     if (worker.send == nullptr) continue;
     if (worker.send->error() != nullptr) return fail_about(worker.send_rank, *worker.send->error());
     if (worker.send->released() < worker.send->sent()) return false;
@@ -275,7 +308,7 @@ bool Execution::fail_about(int peer, Error error) {
 }
 
 Extent Execution::extent_on(int rank, Buffer buffer, int chunk) const {
-  const Extents& mine = extents_[static_cast<int>(buffer)];
+  const Extents& mine = now_->extents[static_cast<int>(buffer)];
   if (rank == kSelf || mine.only_block < 0) return mine.of(chunk);
   Extents theirs = mine;
   theirs.only_block = rank;
@@ -284,24 +317,31 @@ Extent Execution::extent_on(int rank, Buffer buffer, int chunk) const {
 
 /// Scratch chunks are as large as the cell they were found to be like, else (all chunks are alike then) the largest.
 Extent Execution::scratch_extent(int rank, int chunk) const {
-  const std::size_t offset = static_cast<std::size_t>(chunk) * scratch_stride_;
-  if (rank != kSelf) return {offset, largest_chunk_};
-  const Cells& like = plan_->scratch_like[static_cast<std::size_t>(chunk)];
-  if (like.count == 0) return {offset, largest_chunk_};
+  const std::size_t offset = static_cast<std::size_t>(chunk) * now_->scratch_stride;
+  if (rank != kSelf) return {offset, now_->largest_chunk};
+  const Cells& like = now_->plan->scratch_like[static_cast<std::size_t>(chunk)];
+  if (like.count == 0) return {offset, now_->largest_chunk};
   return {offset, extent_on(like.rank, like.buffer, like.first).bytes};
 }
 
 Extent Execution::tile_extent(const Cells& cells, int chunk, std::size_t tile) const {
   const int index = cells.first + chunk;
-  const Extent whole =
-      cells.buffer == Buffer::scratch ? scratch_extent(cells.rank, index) : extent_on(cells.rank, cells.buffer, index);
-  const std::size_t begin = std::min(tile * tile_, whole.bytes);
-  return {whole.offset + begin, std::min(tile_, whole.bytes - begin)};
+  const bool scratch = cells.buffer == Buffer::scratch;
+  const Extent whole = scratch ? scratch_extent(cells.rank, index) : extent_on(cells.rank, cells.buffer, index);
+  const std::size_t begin = std::min(tile * now_->tile, whole.bytes);
+  const std::size_t offset = scratch && now_->staged ? whole.offset : whole.offset + begin;
+  return {offset, std::min(now_->tile, whole.bytes - begin)};
 }
 
 Execution::Span Execution::span_of(const Cells& cells, int chunk, std::size_t tile) const {
   const Extent extent = tile_extent(cells, chunk, tile);
   const int buffer = static_cast<int>(cells.buffer);
+  if (cells.buffer == Buffer::scratch) {
+    std::byte* const scratch = !now_->staged         ? const_cast<std::byte*>(scratch_.data())
+                               : cells.rank == kSelf ? host_->stage()
+                                                     : host_->stage_of(cells.rank);
+    return {scratch + extent.offset, 0, extent.bytes, cells.rank};
+  }
   if (cells.rank == kSelf) return {base_[buffer] + extent.offset, 0, extent.bytes, kSelf};
   const Remote& remote = remotes_[static_cast<std::size_t>(cells.rank)];
   std::byte* const mapped = remote.mapped[buffer];
@@ -310,19 +350,24 @@ Execution::Span Execution::span_of(const Cells& cells, int chunk, std::size_t ti
 }
 
 Execution::Waiting Execution::waiting_for() const {
-  if (entering_ && met_ < plan_->touched.size()) return {plan_->touched[met_], -1, -1};
+  if (deciding_) return {bound_[1].plan->touched[met_], -1, -1};
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     const WorkerState& state = workers_[index];
-    if (state.tile == tiles_) continue;
-    const PlanWorker& worker = plan_->workers[index];
+    if (state.tile == now_->tiles) continue;
+    const PlanWorker& worker = now_->plan->workers[index];
     const Step& step = worker.steps[static_cast<std::size_t>(state.step)].step;
+    if (!state.begun && now_->plan->one_sided)
+      for (const auto* cells : {&step.sources, &step.targets})
+        for (const Cells& cell : *cells)
+          if (cell.rank != kSelf && remotes_[static_cast<std::size_t>(cell.rank)].number != tag_.number + 1)
+            return {cell.rank, static_cast<int>(index), state.step};
     const int rank = step.kind == StepKind::wait ? step.peer
                      : receives(step.kind)       ? worker.recv_rank
                      : sends(step.kind)          ? worker.send_rank
                                                  : -1;
     if (rank >= 0 && state.begun) return {rank, static_cast<int>(index), state.step};
   }
-  for (const PlanWorker& worker : plan_->workers)
+  for (const PlanWorker& worker : now_->plan->workers)
     if (worker.send != nullptr && worker.send->released() < worker.send->sent()) return {worker.send_rank, -1, -1};
   return {};
 }

@@ -24,10 +24,10 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  /// Binds the plan to the call. `tile`: bytes of a chunk run through the whole program at a time; 0: all at once.
+  /// Binds the call to a plan, and to another (or none) that runs instead if every rank's buffers can be mapped.
   /// `host` is for one-sided plans; `stop`, once true, keeps any further step from running.
-  /// Fails where the plan cannot carry the call (scratch of unknown size with uneven blocks).
-  Status start(const Plan& plan, const Call& call, OperationTag tag, std::size_t tile, Host* host,
+  /// Fails where a plan cannot carry the call (scratch of unknown size with uneven blocks).
+  Status start(const Way& way, const Way& when_mapped, const Call& call, OperationTag tag, Host* host,
                const std::atomic<bool>* stop = nullptr);
 
   /// The same call once more, on buffers that may be others.
@@ -38,7 +38,7 @@ class Execution {
 
   State state() const { return state_; }
   const Error& error() const { return error_; }
-  const Plan& plan() const { return *plan_; }
+  const Plan& plan() const { return *now_->plan; }
   OperationTag tag() const { return tag_; }
   /// The communicator rank some worker waits for, and in which step; -1 when none does.
   struct Waiting {
@@ -63,10 +63,19 @@ class Execution {
     std::uint64_t temporary_mark = 0;      // the same for the last step that forwarded from `temporary`
     std::vector<std::byte> temporary;      // results that are forwarded and not stored
   };
-  struct Remote {  // a peer's buffers, as its entry said
-    bool known = false;
-    std::byte* mapped[3] = {};
-    std::uint64_t address[3] = {};
+  struct Binding {  // a plan on the extents of the call
+    const Plan* plan = nullptr;
+    std::size_t tile = 0;
+    std::size_t tiles = 1;
+    std::size_t largest_chunk = 0;
+    std::size_t scratch_stride = 0;
+    bool staged = false;  // scratch lies in the host's stage, a tile of it at a time
+    Extents extents[2];
+  };
+  struct Remote {              // a peer's buffers, as its entry said
+    std::uint32_t number = 0;  // of that entry
+    std::byte* mapped[2] = {};
+    std::uint64_t address[2] = {};
   };
   struct Span {
     std::byte* data = nullptr;  // null: has to be pulled from `address`
@@ -76,14 +85,17 @@ class Execution {
   };
 
   // execution.cc
-  Status bind(const Call& call);
+  Status bind(const Way& way, const Call& call, Binding& binding);
   void begin(OperationTag tag);
   void prepare_workers();
   void enter();
-  bool meet_peers();
+  bool decide();
+  bool know(const std::vector<Cells>& cells);
   bool learn(int peer);
+  bool has_another_call(int peer, const Entry& entry);
   bool run_worker(std::size_t index);
-  bool may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) const;
+  bool may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready);
+  bool all_reached(std::size_t tile) const;
   bool sends_released();
   bool fail_with(Error error);
   bool fail_about(int peer, Error error);
@@ -108,23 +120,17 @@ class Execution {
                bool completes);
   bool wrong_chunk(const PlanWorker& worker, const Arrival& arrival);
 
-  const Plan* bound_plan_ = nullptr;
-  const Plan* plan_ = nullptr;  // the bound one, or what runs instead of it
+  Binding bound_[2];  // usually, and when all buffers can be mapped
+  Binding* now_ = &bound_[0];
   OperationTag tag_;
   State state_ = State::done;
   Error error_;
   Host* host_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
-  bool entering_ = false;
+  bool deciding_ = false;  // which of the two
   std::size_t met_ = 0;
-  bool all_mapped_ = false;
 
-  std::size_t tile_ = 0;
-  std::size_t tiles_ = 1;
-  std::size_t largest_chunk_ = 0;
-  std::byte* base_[3] = {};
-  Extents extents_[2];
-  std::size_t scratch_stride_ = 0;
+  std::byte* base_[2] = {};
   std::vector<std::byte> scratch_;
   std::vector<std::byte> bounce_;
   std::vector<WorkerState> workers_;

@@ -24,6 +24,9 @@ class Compiler {
     plan->rank = rank_;
     plan->one_sided = program_.one_sided;
     plan->scratch_chunks = part_.scratch_chunks;
+    if (program_.one_sided)
+      for (int peer = 0; peer < program_.shape.ranks; ++peer)
+        plan->stage_chunks = std::max(plan->stage_chunks, program_.part(peer).scratch_chunks);
     plan->scratch_like.assign(static_cast<std::size_t>(part_.scratch_chunks), Cells{kSelf, Buffer::input, 0, 0});
     for (const Worker& worker : part_.workers) {
       Result<PlanWorker> ready = resolve(worker);
@@ -73,7 +76,9 @@ class Compiler {
       for (auto* cells : {&ready.step.sources, &ready.step.targets})
         for (Cells& cell : *cells) {
           if (cell.rank == rank_) cell.rank = kSelf;
-          if (cell.rank != kSelf) touched.insert(cell.rank);
+          if (cell.rank == kSelf) continue;
+          touched.insert(cell.rank);
+          plan.reaches |= cell.buffer != Buffer::scratch;
         }
       if (ready.step.peer != kNobody) neighbours.insert(ready.step.peer);
     }

@@ -40,11 +40,18 @@ struct Plan {
   int rank = 0;  // in the program
   bool one_sided = false;
   int scratch_chunks = 0;
+  int stage_chunks = 0;             // one-sided: the most scratch chunks any rank has; peers can reach them
+  bool reaches = false;             // reads or writes peers' input or output
   std::vector<Cells> scratch_like;  // per scratch chunk: an input or output cell of its size; count 0: not known
   std::vector<PlanWorker> workers;
-  std::vector<int> touched;           // ranks whose memory this one reads or writes: it waits for their entry
-  std::vector<int> neighbours;        // those, and the ranks it signals or waits for
-  const Plan* when_mapped = nullptr;  // to run instead if every rank's buffers can be mapped
+  std::vector<int> touched;     // ranks whose memory this one reads or writes: it waits for their entry
+  std::vector<int> neighbours;  // those, and the ranks it signals or waits for
+};
+
+/// A plan, and how many bytes of a chunk are run through all of it at a time; 0: all.
+struct Way {
+  const Plan* plan = nullptr;
+  std::size_t tile = 0;
 };
 
 /// `ranks`: communicator rank of each program rank; empty: the same.

@@ -116,7 +116,7 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const PlanSt
 
 std::byte* Execution::result_of(WorkerState& state, const Step& step, int chunk) {
   if (!step.targets.empty()) return span_of(step.targets[0], chunk, state.tile).data;
-  const std::size_t stride = tile_;
+  const std::size_t stride = now_->tile;
   const std::size_t wanted = stride * static_cast<std::size_t>(step.sources[0].count);
   if (state.temporary.size() < wanted) state.temporary.resize(wanted);
   return state.temporary.data() + stride * static_cast<std::size_t>(chunk);
@@ -125,7 +125,7 @@ std::byte* Execution::result_of(WorkerState& state, const Step& step, int chunk)
 void Execution::apply(const Step& step, const Arrival& arrival, WorkerState& state, std::byte* target) {
   if (arrival.bytes == 0) return;
   if (!reduces(step.kind)) {
-    if (arrival.data != target) copy(target, arrival.data, arrival.bytes, false);
+    if (arrival.data != target) copy(target, arrival.data, arrival.bytes, stream_);
     return;
   }
   const std::byte* const local = span_of(step.sources[0], state.in.chunk, state.tile).data + state.in.offset;
@@ -182,7 +182,9 @@ bool Execution::run_copy(const WorkerState& state, const Step& step) {
     const Span target = span_of(step.targets[0], chunk, state.tile);
     const std::size_t bytes = std::min(source.bytes, target.bytes);
     if (bytes == 0 || (source.data == target.data && source.data != nullptr)) continue;
-    if (source.data != nullptr) {
+    if (source.data != nullptr && step.targets[0].buffer == Buffer::scratch && now_->staged) {
+      host_->copy_to_stage(target.data, source.data, bytes);
+    } else if (source.data != nullptr) {
       copy(target.data, source.data, bytes, stream_);
     } else if (const Status pulled = host_->memory_of(source.rank).pull(target.data, source.address, bytes); !pulled) {
       return fail_about(source.rank, pulled.error());
@@ -254,8 +256,8 @@ void Execution::combine(void* const* targets, int target_count, const void* cons
   call.source_count = source_count;
   call.elements = elements;
   if (completes && reduction_.op == Operator::average) {
-    call.scale = 1.0 / plan_->shape.ranks;
-    call.divisor = plan_->shape.ranks;
+    call.scale = 1.0 / now_->plan->shape.ranks;
+    call.divisor = now_->plan->shape.ranks;
   }
   call.stream = stream_;
   kernel_(call);

@@ -32,15 +32,20 @@ class Waiter {
   explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
 
   /// Something moved: start over.
-  void reset() { since_ = 0; }
+  void reset() {
+    polls_ = 0;
+    since_ = 0;
+  }
 
   /// One step of waiting. `sleep`: the caller should now sleep, for a millisecond at most, and look again.
   Next pause() {
+    // What comes within a microsecond or two is met without a pause, which would take longer than the news.
+    if (++polls_ < kEager && policy_.spin > 0) return Next::again;
     const std::uint64_t now = ticks();
     if (since_ == 0) since_ = now;
     const std::uint64_t waited = now - since_;
     if (waited < policy_.spin) {
-      for (int i = 0; i < 8; ++i) _mm_pause();
+      _mm_pause();
       return Next::again;
     }
     if (waited < policy_.yield) {
@@ -54,7 +59,10 @@ class Waiter {
   double idle_microseconds() const { return since_ == 0 ? 0 : microseconds_since(since_); }
 
  private:
+  static constexpr unsigned kEager = 64;
+
   WaitPolicy policy_;
+  unsigned polls_ = 0;
   std::uint64_t since_ = 0;
 };
 

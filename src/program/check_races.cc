@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "program/check_clock.hpp"
 
@@ -45,6 +46,14 @@ class HappensBefore {
   /// After all events: `event` happened before the last step of `rank`.
   bool is_before_end(int event, int rank) const {
     return at_end_[static_cast<std::size_t>(rank)].last(graph_.at(event).worker) >= event;
+  }
+
+  /// After all events: `other` had begun before the last step of `rank`.
+  bool has_begun_before_end(int other, int rank) const {
+    const Clock& end = at_end_[static_cast<std::size_t>(rank)];
+    for (std::size_t worker = 0; worker < parts_.workers.size(); ++worker)
+      if (parts_.rank_of(static_cast<int>(worker)) == other && end.last(static_cast<int>(worker)) >= 0) return true;
+    return false;
   }
 
  private:
@@ -112,9 +121,9 @@ class Races {
     int write = kNone;
     std::vector<Read> reads;  // since the write
   };
+  enum class Touch : std::uint8_t { reads, reads_scratch, writes };
   struct RemoteAccess {
     int event;
-    std::string_view verb;
     const Cells* cells;
   };
 
@@ -152,7 +161,7 @@ class Races {
 
   Found read(int event, const Step& step, const Cells& cells, bool is_sent) {
     const Located located = locate(event, step, cells);
-    note_remote(event, located, "reads", cells);
+    note_remote(event, located, cells.buffer == Buffer::scratch ? Touch::reads_scratch : Touch::reads, cells);
     for (int i = 0; i < located.count; ++i) {
       History& history = history_of(located.first + i);
       if (history.write != kNone && !before_.is_before(history.write, event))
@@ -164,7 +173,7 @@ class Races {
 
   Found write(int event, const Step& step, const Cells& cells) {
     const Located located = locate(event, step, cells);
-    note_remote(event, located, "writes", cells);
+    note_remote(event, located, Touch::writes, cells);
     for (int i = 0; i < located.count; ++i) {
       History& history = history_of(located.first + i);
       if (history.write != kNone && !before_.is_before(history.write, event))
@@ -183,16 +192,25 @@ class Races {
     return before_.is_before(same_rank ? read.event : read.released, event);
   }
 
-  void note_remote(int event, const Located& located, std::string_view verb, const Cells& cells) {
-    if (located.owner != rank_of(event)) remote_[{located.owner, graph_.at(event).worker}] = {event, verb, &cells};
+  void note_remote(int event, const Located& located, Touch touch, const Cells& cells) {
+    if (located.owner != rank_of(event)) remote_[{located.owner, graph_.at(event).worker, touch}] = {event, &cells};
   }
 
+  /// Nobody may touch a rank's buffers after it has returned. Its scratch may be read until it ends the next program
+  /// after this, for which it must hear from the reader there, and so here.
   Found check_ends() const {
     for (const auto& [key, access] : remote_) {
-      const int owner = key.first;
+      const auto& [owner, worker, touch] = key;
       if (before_.is_before_end(access.event, owner)) continue;
-      return violation(access.event, fmt::format("{} {}, but rank {} may return before: no step of it comes after this",
-                                                 access.verb, name(access.event, *access.cells, 0), owner));
+      const std::string what = name(access.event, *access.cells, 0);
+      if (touch != Touch::reads_scratch)
+        return violation(access.event,
+                         fmt::format("{} {}, but rank {} may return before: no step of it comes after this",
+                                     touch == Touch::writes ? "writes" : "reads", what, owner));
+      if (!before_.has_begun_before_end(rank_of(access.event), owner))
+        return violation(access.event, fmt::format("reads {}, but rank {} may have ended another program by then: it "
+                                                   "waits for nothing of rank {}",
+                                                   what, owner, rank_of(access.event)));
     }
     return std::nullopt;
   }
@@ -222,7 +240,7 @@ class Races {
   const CellMap cells_;
   HappensBefore before_;
   std::vector<History> history_;
-  std::map<std::pair<int, int>, RemoteAccess> remote_;  // by (owner, worker that touches): the last
+  std::map<std::tuple<int, int, Touch>, RemoteAccess> remote_;  // by (owner, worker that touches, how): the last
 };
 
 }  // namespace

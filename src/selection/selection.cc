@@ -8,8 +8,9 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kPullTile = 256 << 10;
-constexpr std::size_t kPushTile = 1 << 20;
+// Tiles: what a rank puts into a pipe before it takes its turn, what it reduces of its peers' memory at a time.
+constexpr std::size_t kPipeTile = 64 << 10;
+constexpr std::size_t kMappedTile = 1 << 20;
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -40,6 +41,10 @@ std::string show_size(std::uint64_t size) {
   return std::to_string(size);
 }
 
+std::string show_program(const std::string& name, std::size_t tile) {
+  return tile == 0 ? name : fmt::format("{}@{}", name, show_size(tile));
+}
+
 std::optional<Collective> parse_collective(std::string_view text) {
   for (int index = 0; index < kCollectives; ++index)
     if (text == name_of(static_cast<Collective>(index))) return static_cast<Collective>(index);
@@ -66,57 +71,57 @@ Result<Rule> parse_rule(std::string_view text) {
     rule.first = *first;
     rule.last = *last;
   }
-  const auto program = split(fields[2], '@');
-  if (program[0].empty() || program.size() > 2) return unreadable(text, fields[2], "a program");
-  const auto names = split(program[0], '|');
-  if (names[0].empty() || names.size() > 2) return unreadable(text, program[0], "a program, or pulling|pushing");
-  rule.choice.algorithm = names[0];
-  if (names.size() == 2) rule.choice.when_mapped = names[1];
-  if (program.size() == 2) {
-    const auto tile = parse_size(program[1]);
-    if (!tile) return unreadable(text, program[1], "a tile size");
-    rule.choice.tile = *tile / 64 * 64;
+  const auto programs = split(fields[2], '|');
+  if (programs.size() > 2) return unreadable(text, fields[2], "a program, or one and another for mapped memory");
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const auto parts = split(programs[i], '@');
+    if (parts[0].empty() || parts.size() > 2) return unreadable(text, programs[i], "a program");
+    const auto tile = parts.size() == 2 ? parse_size(parts[1]) : std::optional<std::uint64_t>(0);
+    if (!tile) return unreadable(text, parts[1], "a tile size");
+    (i == 0 ? rule.choice.algorithm : rule.choice.when_mapped) = parts[0];
+    (i == 0 ? rule.choice.tile : rule.choice.mapped_tile) = *tile / 64 * 64;
   }
   return rule;
 }
 
-Choice direct(const Situation& s) {
-  Choice choice{"direct_pull", "", kPullTile};
-  if (s.collective == Collective::all_reduce || s.collective == Collective::all_gather)
-    choice.when_mapped = "direct_push";
-  return choice;
+/// What runs in memory that all ranks can map; nothing where a choice per chunk, by its sender, does as well.
+std::string_view mapped_program(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::all_gather:
+      return "direct_push";
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+      return "direct_pull";
+    default:
+      return "";
+  }
 }
 
 /// Up to where one hop each, with everything received by everybody, is best on one host.
 std::size_t oneshot_limit(const Situation& s) {
+  const auto ranks = static_cast<std::size_t>(s.ranks);
   switch (s.collective) {
     case Collective::all_reduce:
-      return s.ranks == 2 ? 16 << 10 : 4 << 10;
+      return s.ranks == 2 ? 8 << 10 : 4 << 10;
     case Collective::all_gather:
     case Collective::all_to_all:
     case Collective::gather:
     case Collective::scatter:
-      return static_cast<std::size_t>(s.ranks) * (4 << 10);
     case Collective::reduce_scatter:
-      return static_cast<std::size_t>(s.ranks) * (4 << 10);
+      return ranks * (4 << 10);
     default:
       return 8 << 10;
   }
 }
 
 Choice on_one_host(const Situation& s) {
-  if (s.bytes <= oneshot_limit(s)) return {"oneshot", "", 0};
-  if (s.pull) return direct(s);
-  switch (s.collective) {
-    case Collective::all_reduce:
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::broadcast:
-    case Collective::reduce:
-      return {"ring", "", kPushTile};
-    default:
-      return {"oneshot", "", 0};
-  }
+  if (s.bytes <= oneshot_limit(s)) return {.algorithm = "oneshot"};
+  Choice choice{.algorithm = s.ranks == 2 ? "oneshot" : "staged", .tile = s.ranks == 2 ? kPipeTile : 0};
+  if (s.collective == Collective::gather || s.collective == Collective::scatter) choice = {.algorithm = "oneshot"};
+  choice.when_mapped = mapped_program(s.collective);
+  choice.mapped_tile = choice.when_mapped.empty() ? 0 : kMappedTile;
+  return choice;
 }
 
 Choice across_hosts(const Situation& s) {
@@ -124,23 +129,23 @@ Choice across_hosts(const Situation& s) {
   const std::size_t small = 8 << 10;
   switch (s.collective) {
     case Collective::all_reduce:
-      if (s.bytes <= small) return {s.ranks <= 4 ? "oneshot" : "recursive_doubling", "", 0};
-      return {levels ? "two_level" : "ring", "", 1 << 20};
+      if (s.bytes <= small) return {.algorithm = s.ranks <= 4 ? "oneshot" : "recursive_doubling"};
+      return {.algorithm = levels ? "two_level" : "ring", .tile = 1 << 20};
     case Collective::all_gather:
-      if (s.bytes <= small) return {s.ranks <= 8 ? "oneshot" : "bruck", "", 0};
-      return {levels ? "two_level" : "ring", "", 1 << 20};
+      if (s.bytes <= small) return {.algorithm = s.ranks <= 8 ? "oneshot" : "bruck"};
+      return {.algorithm = levels ? "two_level" : "ring", .tile = 1 << 20};
     case Collective::reduce_scatter:
-      if (s.bytes <= small) return {"oneshot", "", 0};
-      return {levels ? "two_level" : "ring", "", 1 << 20};
+      if (s.bytes <= small) return {.algorithm = "oneshot"};
+      return {.algorithm = levels ? "two_level" : "ring", .tile = 1 << 20};
     case Collective::broadcast:
     case Collective::reduce:
-      if (s.bytes <= small) return {"binomial", "", 0};
-      return {s.ranks <= 2 ? "oneshot" : "ring", "", 256 << 10};
+      if (s.bytes <= small) return {.algorithm = "binomial"};
+      return {.algorithm = s.ranks <= 2 ? "oneshot" : "ring", .tile = 256 << 10};
     case Collective::all_to_all:
-      if (s.bytes <= small && s.ranks > 8) return {"bruck", "", 0};
-      return {"oneshot", "", 0};
+      if (s.bytes <= small && s.ranks > 8) return {.algorithm = "bruck"};
+      return {.algorithm = "oneshot"};
     default:
-      return {"oneshot", "", 0};
+      return {.algorithm = "oneshot"};
   }
 }
 
@@ -167,22 +172,18 @@ std::string to_string(const std::vector<Rule>& rules) {
       text += '*';
     else
       text += fmt::format("{}-{}", show_size(rule.first), rule.last == ~std::uint64_t{0} ? "" : show_size(rule.last));
-    text += fmt::format(":{}", rule.choice.algorithm);
-    if (!rule.choice.when_mapped.empty()) text += fmt::format("|{}", rule.choice.when_mapped);
-    if (rule.choice.tile != 0) text += fmt::format("@{}", show_size(rule.choice.tile));
+    text += ':' + show_program(rule.choice.algorithm, rule.choice.tile);
+    if (!rule.choice.when_mapped.empty()) text += '|' + show_program(rule.choice.when_mapped, rule.choice.mapped_tile);
   }
   return text;
 }
 
 Choice select(const Situation& s, const std::vector<Rule>& rules) {
-  if (s.own_counts) return {"oneshot", "", 0};
+  if (s.own_counts) return {.algorithm = "oneshot"};
   for (const Rule& rule : rules)
     if (rule.collective == s.collective && rule.first <= s.bytes && s.bytes <= rule.last) return rule.choice;
-  if (s.ranks == 1) return {"oneshot", "", 0};
-  if (reduces(s.collective) && (s.rank_order || s.ordered)) {
-    const bool large = s.bytes > oneshot_limit(s);
-    return s.hosts == 1 && s.pull && large ? direct(s) : Choice{"oneshot", "", 0};
-  }
+  if (s.ranks == 1) return {.algorithm = "oneshot"};
+  if (reduces(s.collective) && (s.rank_order || s.ordered) && s.hosts > 1) return {.algorithm = "oneshot"};
   return s.hosts == 1 ? on_one_host(s) : across_hosts(s);
 }
 

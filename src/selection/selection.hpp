@@ -14,9 +14,10 @@
 namespace tutti {
 
 struct Choice {
-  std::string algorithm;    // a built-in algorithm
-  std::string when_mapped;  // to run instead if every rank's buffers can be mapped; may be empty
-  std::size_t tile = 0;     // bytes of a chunk run through the program at a time; 0: all
+  std::string algorithm = {};    // a built-in algorithm
+  std::size_t tile = 0;          // bytes of a chunk run through the program at a time; 0: all
+  std::string when_mapped = {};  // to run instead if every rank's buffers can be mapped; may be empty
+  std::size_t mapped_tile = 0;
 
   bool operator==(const Choice&) const = default;
 };
@@ -31,8 +32,8 @@ struct Rule {
   bool operator==(const Rule&) const = default;
 };
 
-/// "all_reduce:0-32K:oneshot;all_gather:*:ring@256K": collective, size range (or *), program and tile. After the
-/// program, "|name" is what runs instead where all buffers can be mapped.
+/// "all_reduce:0-32K:oneshot;all_gather:*:ring@256K": collective, size range (or *), program and tile. After them,
+/// "|program@tile" is what runs instead where all buffers can be mapped.
 /// An error names the part that cannot be read, and what was expected.
 Result<std::vector<Rule>> parse_rules(std::string_view text);
 std::string to_string(const std::vector<Rule>& rules);
@@ -43,8 +44,6 @@ struct Situation {
   int ranks = 1;
   int hosts = 1;
   bool even_hosts = true;   // as many ranks on each
-  bool crowded = false;     // more ranks on a host than cores
-  bool pull = false;        // every rank can read the memory of every other
   bool rank_order = false;  // mode `reproducible`
   bool ordered = false;     // a user's function, which need not commute
   bool own_counts = false;  // a v-form whose counts only its rank knows

@@ -11,11 +11,13 @@ namespace {
 
 TEST(Rules, ReadWhatTheyWrite) {
   const auto rules =
-      parse_rules("all_reduce:0-32K:oneshot;all_gather:*:ring@256K;broadcast:1M-:direct_pull|direct_push@64K").value();
+      parse_rules("all_reduce:0-32K:oneshot;all_gather:*:ring@256K;broadcast:1M-:staged@128K|direct_push@64K").value();
   ASSERT_EQ(rules.size(), 3u);
   EXPECT_EQ(rules[0].last, 32u << 10);
   EXPECT_EQ(rules[1].choice.tile, 256u << 10);
   EXPECT_EQ(rules[2].first, 1u << 20);
+  EXPECT_EQ(rules[2].choice.tile, 128u << 10);
+  EXPECT_EQ(rules[2].choice.mapped_tile, 64u << 10);
   EXPECT_EQ(parse_rules(to_string(rules)).value(), rules);
 }
 
@@ -43,8 +45,8 @@ TEST(Select, PrefersTheUsersRule) {
   Situation situation;
   situation.ranks = 4;
   situation.bytes = 1 << 20;
-  situation.pull = true;
-  EXPECT_EQ(select(situation, {}).algorithm, "direct_pull");
+  EXPECT_EQ(select(situation, {}).algorithm, "staged");
+  EXPECT_EQ(select(situation, {}).when_mapped, "direct_push");
   EXPECT_EQ(select(situation, parse_rules("all_reduce:1M-1M:ring").value()).algorithm, "ring");
 }
 

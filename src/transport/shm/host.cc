@@ -4,11 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <utility>
-
-#include "transport/shm/shm_link.hpp"
 
 namespace tutti {
 
@@ -16,7 +15,10 @@ Host::Peer::Peer(Segment s, const SegmentName& name)
     : segment(std::move(s)), memory(name.pid, name.process == process_identity()) {}
 
 Host::Host(Segment own, std::vector<SegmentName> names, int rank)
-    : own_(std::move(own)), names_(std::move(names)), rank_(rank), peers_(names_.size()) {}
+    : own_(std::move(own)), names_(std::move(names)), rank_(rank), peers_(names_.size()) {
+  one_process_ = std::all_of(names_.begin(), names_.end(),
+                             [](const SegmentName& name) { return name.process == process_identity(); });
+}
 
 Status Host::attach(int peer) {
   auto& slot = peers_[static_cast<std::size_t>(peer)];
@@ -55,7 +57,7 @@ bool Host::take_signal(int peer, int channel) {
   return true;
 }
 
-std::unique_ptr<SendLink> Host::open_send(int peer, int channel, std::size_t direct_from) {
+std::unique_ptr<SendLink> Host::open_send(int peer, int channel, DirectFrom direct_from) {
   return std::make_unique<ShmSendLink>(peers_[static_cast<std::size_t>(peer)]->segment, rank_, channel, direct_from);
 }
 

@@ -9,6 +9,7 @@
 #include "memory/peer_memory.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/segment.hpp"
+#include "transport/shm/shm_link.hpp"
 
 namespace tutti {
 
@@ -29,12 +30,27 @@ class Host {
 
   SegmentHead& head_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.head(); }
   PeerMemory& memory_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->memory; }
+  /// Whether all ranks are threads of this process.
+  bool is_one_process() const { return one_process_; }
+
+  /// Scratch that peers read: this rank's, and a peer's, in the turn it is. Two programs in a row use different halves,
+  /// so a peer may still read the last one's while the next is written.
+  std::byte* stage() const { return own_.stage(turn_); }
+  std::byte* stage_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
+  void next_turn() { turn_ = !turn_; }
+  /// Likewise for what ranks say of an operation as they enter it.
+  Entry& next_entry() {
+    entry_ = !entry_;
+    return own_.head().entries[entry_ ? 1 : 0];
+  }
+  const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_ ? 1 : 0]; }
+  void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) { staging_(to, from, bytes); }
 
   void signal(int peer, int channel);
   /// Takes the next signal of `peer` if it has come.
   bool take_signal(int peer, int channel);
 
-  std::unique_ptr<SendLink> open_send(int peer, int channel, std::size_t direct_from);
+  std::unique_ptr<SendLink> open_send(int peer, int channel, DirectFrom direct_from);
   std::unique_ptr<RecvLink> open_recv(int peer, int channel);
 
   void ring(int peer) const { peers_[static_cast<std::size_t>(peer)]->segment.ring(); }
@@ -54,6 +70,10 @@ class Host {
   std::vector<SegmentName> names_;
   int rank_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  bool one_process_;
+  bool turn_ = false;
+  bool entry_ = false;
+  StagingCopy staging_;
 };
 
 }  // namespace tutti

@@ -23,8 +23,12 @@ std::size_t signals_bytes(int ranks) {
   return (static_cast<std::size_t>(ranks) * sizeof(SignalLine) + 4095) / 4096 * 4096;
 }
 
+std::size_t pipe_bytes(int ranks) { return sizeof(Pipe) + static_cast<std::size_t>(slots_for(ranks)) * kSlotBytes; }
+
+std::size_t pipes_at(int ranks) { return kHeadBytes + signals_bytes(ranks) + 2 * kStageBytes; }
+
 std::size_t segment_bytes(int ranks) {
-  return kHeadBytes + signals_bytes(ranks) + static_cast<std::size_t>(ranks) * kShmChannels * sizeof(Pipe);
+  return pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmChannels * pipe_bytes(ranks);
 }
 
 std::uint64_t random_number() {
@@ -132,8 +136,12 @@ SignalLine& Segment::signals_from(int local_rank) const {
 }
 
 Pipe& Segment::pipe_from(int local_rank, int channel) const {
-  auto* const pipes = reinterpret_cast<Pipe*>(base_ + kHeadBytes + signals_bytes(name_.ranks));
-  return pipes[local_rank * kShmChannels + channel];
+  const auto index = static_cast<std::size_t>(local_rank * kShmChannels + channel);
+  return *reinterpret_cast<Pipe*>(base_ + pipes_at(name_.ranks) + index * pipe_bytes(name_.ranks));
+}
+
+std::byte* Segment::stage(bool half) const {
+  return base_ + kHeadBytes + signals_bytes(name_.ranks) + (half ? kStageBytes : 0);
 }
 
 void Segment::ring() const {

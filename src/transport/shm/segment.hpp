@@ -5,6 +5,8 @@
 // Every word has one writer (the pairing stands beside it); readers use acquire, writers release.
 #pragma once
 
+#include <immintrin.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,13 +21,16 @@ inline constexpr std::size_t kCacheLine = 64;
 inline constexpr int kShmChannels = 8;          // links per pair of ranks; point-to-point has one of its own
 inline constexpr std::size_t kEagerBytes = 48;  // payload beside its flag
 inline constexpr int kPipeLines = 64;
-inline constexpr int kPipeSlots = 8;
 inline constexpr std::size_t kSlotBytes = 64 << 10;
+inline constexpr std::size_t kStageBytes = 1 << 20;  // of each of the stage's two halves
+
+/// Slots of a pipe: two ranks go fastest with many, more ranks share what memory a communicator may take.
+constexpr int slots_for(int ranks) { return ranks <= 2 ? 16 : ranks <= 4 ? 8 : 4; }
 
 /// One frame of a pipe. `flag` is the frame's number plus one; written last by the sender (release), polled by the
 /// receiver (acquire).
 struct alignas(kCacheLine) PipeLine {
-  enum Kind : std::uint16_t { eager, staged, direct };
+  enum Kind : std::uint32_t { eager, staged, direct };
   struct Direct {  // the sender's memory, to be pulled
     std::uint64_t address;
     std::uint64_t offset;  // in the region, where there is one
@@ -36,21 +41,33 @@ struct alignas(kCacheLine) PipeLine {
   std::atomic<std::uint32_t> flag;
   std::uint32_t number;  // of the operation
   std::uint32_t signature;
-  std::uint32_t bytes : 24;
-  std::uint32_t kind : 8;
+  std::uint32_t bytes_and_kind;
   union {
     std::byte payload[kEagerBytes];
     Direct memory;
   };
+
+  std::uint32_t bytes() const { return bytes_and_kind >> 2; }
+  Kind kind() const { return static_cast<Kind>(bytes_and_kind & 3); }
+
+  /// The first quarter in one store: whoever polls the line takes it away between any two.
+  void publish(std::uint32_t new_flag, std::uint32_t of, std::uint32_t signed_as, std::uint32_t size, Kind how) {
+    const __m128i head = _mm_set_epi32(static_cast<int>(size << 2 | how), static_cast<int>(signed_as),
+                                       static_cast<int>(of), static_cast<int>(new_flag));
+    std::atomic_signal_fence(std::memory_order_release);
+    _mm_store_si128(reinterpret_cast<__m128i*>(this), head);
+  }
 };
 static_assert(sizeof(PipeLine) == kCacheLine);
 
-/// From one rank to another, on one channel; lies in the receiver's segment.
+/// From one rank to another, on one channel; lies in the receiver's segment, its slots behind it.
 struct Pipe {
   alignas(kCacheLine) std::atomic<std::uint64_t> consumed;  // frames; receiver writes, sender reads when out of credit
   alignas(kCacheLine) PipeLine lines[kPipeLines];
-  alignas(4096) std::byte slots[kPipeSlots][kSlotBytes];
+
+  std::byte* slot(std::uint64_t index) { return reinterpret_cast<std::byte*>(this + 1) + index * kSlotBytes; }
 };
+static_assert(sizeof(Pipe) % kCacheLine == 0);
 
 /// What a rank that entered a one-sided operation says of its memory. `number` is written last (release).
 struct alignas(kCacheLine) Entry {
@@ -62,10 +79,9 @@ struct alignas(kCacheLine) Entry {
   std::atomic<std::uint32_t> number;  // operation number plus one
   std::uint32_t signature;
   std::uint32_t generation;  // of the process's regions
-  std::uint32_t mapped;      // input and output both lie in regions
+  std::uint32_t mapped;      // peers can map input and output
   Side input;
   Side output;
-  Side scratch;
 };
 
 /// The operation a rank is in, for peers that wait and wonder. `number` is written last (release).
@@ -84,7 +100,7 @@ struct SegmentHead {
   std::atomic<std::uint32_t> asleep;
   alignas(kCacheLine) std::atomic<std::uint64_t> nonce;  // written once by the owner, checked by those who attach
   Current current;
-  Entry entry;
+  Entry entries[2];  // of two operations in a row: a peer may still read of the last when its rank is in the next
 };
 
 /// Signals from one rank: counters that only grow, one per channel; the signalling rank writes.
@@ -115,6 +131,9 @@ class Segment {
   SegmentHead& head() const { return *reinterpret_cast<SegmentHead*>(base_); }
   SignalLine& signals_from(int local_rank) const;
   Pipe& pipe_from(int local_rank, int channel) const;
+  int slots() const { return slots_for(name_.ranks); }
+  /// Where the owner leaves what programs hold in scratch, for peers to read; in turns, one half or the other.
+  std::byte* stage(bool half) const;
 
   /// Wakes the owner if it sleeps. A wake may be missed by a hair; sleeps are bounded to a millisecond for that.
   void ring() const;

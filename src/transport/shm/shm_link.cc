@@ -4,43 +4,45 @@
 
 namespace tutti {
 
-ShmSendLink::ShmSendLink(const Segment& to, int own_local_rank, int channel, std::size_t direct_from)
-    : to_(to), pipe_(to.pipe_from(own_local_rank, channel)), direct_from_(direct_from) {}
+ShmSendLink::ShmSendLink(const Segment& to, int own_local_rank, int channel, DirectFrom direct_from)
+    : to_(to),
+      pipe_(to.pipe_from(own_local_rank, channel)),
+      direct_from_(direct_from),
+      slots_(static_cast<std::uint64_t>(to.slots())) {}
 
 bool ShmSendLink::has_credit(bool wants_slot) {
   const auto free = [&] {
-    return sent_ - consumed_ < kPipeLines && (!wants_slot || slot_freed_by_[staged_ % kPipeSlots] <= consumed_);
+    return sent_ - consumed_ < kPipeLines && (!wants_slot || slot_freed_by_[staged_ % slots_] <= consumed_);
   };
   if (free()) return true;
   consumed_ = pipe_.consumed.load(std::memory_order_acquire);
   return free();
 }
 
-bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag, bool direct) {
-  direct = direct && bytes > kEagerBytes;
+bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag, bool may_stay) {
+  std::optional<RegionView> region;
+  if (may_stay && bytes > kEagerBytes) region = find_region(data, bytes);
+  const bool direct = may_stay && bytes > kEagerBytes && (region || bytes >= direct_from_.ordinary);
   const bool staged = !direct && bytes > kEagerBytes;
   if (!has_credit(staged)) return false;
   PipeLine& line = pipe_.lines[sent_ % kPipeLines];
-  line.number = tag.number;
-  line.signature = tag.signature;
-  line.bytes = static_cast<std::uint32_t>(bytes);
-  line.kind = direct ? PipeLine::direct : staged ? PipeLine::staged : PipeLine::eager;
   if (direct) {
-    const auto region = find_region(data, bytes);
     line.memory.address = reinterpret_cast<std::uint64_t>(data);
     line.memory.region = region ? region->name : RegionName{};
     line.memory.offset = region ? region->offset : 0;
     line.memory.generation = region_generation();
     last_direct_ = sent_ + 1;
   } else if (staged) {
-    std::memcpy(pipe_.slots[staged_ % kPipeSlots], data, bytes);
-    slot_freed_by_[staged_ % kPipeSlots] = sent_ + 1;
+    const std::uint64_t slot = staged_ % slots_;
+    stage_(pipe_.slot(slot), data, bytes);
+    slot_freed_by_[slot] = sent_ + 1;
     ++staged_;
   } else if (bytes > 0) {
     std::memcpy(line.payload, data, bytes);
   }
   ++sent_;
-  line.flag.store(static_cast<std::uint32_t>(sent_), std::memory_order_release);
+  const PipeLine::Kind kind = direct ? PipeLine::direct : staged ? PipeLine::staged : PipeLine::eager;
+  line.publish(static_cast<std::uint32_t>(sent_), tag.number, tag.signature, static_cast<std::uint32_t>(bytes), kind);
   to_.ring();
   return true;
 }
@@ -52,16 +54,21 @@ std::uint64_t ShmSendLink::released() {
 }
 
 ShmRecvLink::ShmRecvLink(const Segment& own, const Segment& from, int from_local_rank, int channel, PeerMemory& memory)
-    : pipe_(own.pipe_from(from_local_rank, channel)), from_(from), memory_(memory), expected_(4) {}
+    : pipe_(own.pipe_from(from_local_rank, channel)),
+      from_(from),
+      memory_(memory),
+      slots_(static_cast<std::uint64_t>(own.slots())),
+      expected_(4) {}
 
 void ShmRecvLink::expect(std::byte* landing, std::size_t bytes, OperationTag tag) {
   if (expected_count_ == expected_.size()) {
     std::vector<Expected> larger(expected_.size() * 2);
-    for (std::size_t i = 0; i < expected_count_; ++i) larger[i] = expected_[(first_expected_ + i) % expected_.size()];
+    for (std::size_t i = 0; i < expected_count_; ++i)
+      larger[i] = expected_[(first_expected_ + i) & (expected_.size() - 1)];
     expected_ = std::move(larger);
     first_expected_ = 0;
   }
-  expected_[(first_expected_ + expected_count_) % expected_.size()] = {landing, bytes, tag};
+  expected_[(first_expected_ + expected_count_) & (expected_.size() - 1)] = {landing, bytes, tag};
   ++expected_count_;
 }
 
@@ -71,15 +78,15 @@ std::optional<Arrival> ShmRecvLink::poll() {
   if (line.flag.load(std::memory_order_acquire) != static_cast<std::uint32_t>(consumed_ + 1)) return std::nullopt;
   const Expected& expected = expected_[first_expected_];
   const OperationTag tag{line.number, line.signature};
-  if (tag != expected.tag || line.bytes != expected.bytes) return Arrival{nullptr, line.bytes, tag};
+  if (tag != expected.tag || line.bytes() != expected.bytes) return Arrival{nullptr, line.bytes(), tag};
   if (fetched_ == nullptr) fetched_ = fetch(line, expected);
   if (fetched_ == nullptr) return std::nullopt;  // error() says why
-  return Arrival{fetched_, line.bytes, tag};
+  return Arrival{fetched_, line.bytes(), tag};
 }
 
 const std::byte* ShmRecvLink::fetch(const PipeLine& line, const Expected& expected) {
-  if (line.kind == PipeLine::eager) return line.payload;
-  if (line.kind == PipeLine::staged) return pipe_.slots[staged_ % kPipeSlots];
+  if (line.kind() == PipeLine::eager) return line.payload;
+  if (line.kind() == PipeLine::staged) return pipe_.slot(staged_ % slots_);
   if (memory_.same_process()) return reinterpret_cast<const std::byte*>(line.memory.address);
   if (line.memory.region.descriptor >= 0) {
     const Result<std::byte*> mapped = memory_.map(line.memory.region, line.memory.generation);
@@ -90,7 +97,7 @@ const std::byte* ShmRecvLink::fetch(const PipeLine& line, const Expected& expect
     if (bounce_ == nullptr) bounce_ = std::make_unique<std::byte[]>(kSlotBytes);
     target = bounce_.get();
   }
-  if (const Status pulled = memory_.pull(target, line.memory.address, line.bytes); !pulled) {
+  if (const Status pulled = memory_.pull(target, line.memory.address, line.bytes()); !pulled) {
     error_ = std::make_unique<Error>(pulled.error());
     return nullptr;
   }
@@ -98,9 +105,9 @@ const std::byte* ShmRecvLink::fetch(const PipeLine& line, const Expected& expect
 }
 
 void ShmRecvLink::release() {
-  if (pipe_.lines[consumed_ % kPipeLines].kind == PipeLine::staged) ++staged_;
+  if (pipe_.lines[consumed_ % kPipeLines].kind() == PipeLine::staged) ++staged_;
   ++consumed_;
-  first_expected_ = (first_expected_ + 1) % expected_.size();
+  first_expected_ = (first_expected_ + 1) & (expected_.size() - 1);
   --expected_count_;
   fetched_ = nullptr;
   pipe_.consumed.store(consumed_, std::memory_order_release);

@@ -1,8 +1,8 @@
 // Links through shared memory. A chunk travels in one of three ways:
 //   eager    up to 48 bytes, in the cache line that holds its flag
 //   staged   copied into one of a few slots of the receiver's segment, flagged by a line
-//   direct   the line names the sender's memory; the receiver pulls from there (mapped, same process, or
-//            cross-memory attach), and the sender's memory is released when it has
+//   direct   the line names the sender's memory, which the receiver can map (or is its own process's, or may be read
+//            by cross-memory attach); it reads from there, and the sender's memory is released when it has
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,23 @@
 #include "memory/peer_memory.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/segment.hpp"
+#include "transport/shm/staging.hpp"
 
 namespace tutti {
 
-/// What a pair of ranks of a host can do for each other.
-enum class PullPath : std::uint8_t { none, attach, same_process };
+/// From how many bytes on a chunk is left where it is, for the receiver to read.
+struct DirectFrom {
+  std::size_t mapped = ~std::size_t{0};    // memory of tutti::allocate
+  std::size_t ordinary = ~std::size_t{0};  // any other
+};
 
 class ShmSendLink final : public SendLink {
  public:
-  /// `to`: the receiver's segment; chunks of at least `direct_from` bytes are offered for pulling.
-  ShmSendLink(const Segment& to, int own_local_rank, int channel, std::size_t direct_from);
+  /// `to`: the receiver's segment.
+  ShmSendLink(const Segment& to, int own_local_rank, int channel, DirectFrom direct_from);
 
   bool send(const std::byte* data, std::size_t bytes, OperationTag tag) override {
-    return put(data, bytes, tag, bytes >= direct_from_);
+    return put(data, bytes, tag, bytes >= direct_from_.mapped);
   }
   bool send_copy(const std::byte* data, std::size_t bytes, OperationTag tag) override {
     return put(data, bytes, tag, false);
@@ -35,17 +39,19 @@ class ShmSendLink final : public SendLink {
   const Error* error() const override { return nullptr; }
 
  private:
-  bool put(const std::byte* data, std::size_t bytes, OperationTag tag, bool direct);
+  bool put(const std::byte* data, std::size_t bytes, OperationTag tag, bool may_stay);
   bool has_credit(bool wants_slot);
 
   const Segment& to_;
   Pipe& pipe_;
-  std::size_t direct_from_;
+  DirectFrom direct_from_;
+  StagingCopy stage_;
+  const std::uint64_t slots_;
   std::uint64_t sent_ = 0;
   std::uint64_t consumed_ = 0;     // as last read
   std::uint64_t last_direct_ = 0;  // number after the last frame offered for pulling
   std::uint64_t staged_ = 0;
-  std::uint64_t slot_freed_by_[kPipeSlots] = {};  // frame that must be consumed before the slot is free
+  std::uint64_t slot_freed_by_[slots_for(2)] = {};  // frame that must be consumed before the slot is free
 };
 
 class ShmRecvLink final : public RecvLink {
@@ -72,7 +78,8 @@ class ShmRecvLink final : public RecvLink {
   PeerMemory& memory_;
   std::uint64_t consumed_ = 0;
   std::uint64_t staged_ = 0;
-  std::vector<Expected> expected_;  // a ring that grows: a step may announce all its slices at once
+  const std::uint64_t slots_;
+  std::vector<Expected> expected_;  // a ring that grows, of a power of two
   std::size_t first_expected_ = 0;
   std::size_t expected_count_ = 0;
   const std::byte* fetched_ = nullptr;
