@@ -181,7 +181,7 @@ void CommunicatorImpl::begin(Lane& lane, Operation& operation) {
   if (&lane != &collectives_) active_ends_.push_back(&lane);
   operation.done.store(false, std::memory_order_relaxed);
   operation.error.reset();
-  operation.begun = ticks();
+  operation.idle_since = 0;
   warned_ = false;
 }
 
@@ -329,7 +329,8 @@ void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
     const int late = find_latecomer(operation.execution.tag().number);
     if (late >= 0 && late != waiting.rank) waiting = {late, -1, -1};
   }
-  if (options_.timeout > 0 && microseconds_since(operation.begun) > options_.timeout * 1e6) {
+  if (operation.idle_since == 0) operation.idle_since = waiter.since();
+  if (options_.timeout > 0 && microseconds_since(operation.idle_since) > options_.timeout * 1e6) {
     Error error;
     error.code = ErrorCode::timed_out;
     error.peer = waiting.rank;

@@ -19,7 +19,7 @@ class CommunicatorImpl;
 struct ExecutionState {
   Call call;
   Execution execution;
-  std::uint64_t begun = 0;                         // ticks
+  std::uint64_t idle_since = 0;                    // ticks: when it was first seen to wait for long; 0: not yet
   std::shared_ptr<CommunicatorImpl> communicator;  // keeps it alive while the operation is under way
   std::weak_ptr<CommunicatorImpl> home;
 

@@ -22,9 +22,6 @@ bool holds_all_blocks(Collective collective, Buffer buffer) {
   }
 }
 
-/// Whether the step's result is forwarded and not stored.
-bool uses_temporary(const Step& step) { return receives(step.kind) && sends(step.kind) && step.targets.empty(); }
-
 /// Targets beyond this leave the caches anyway, so stores go past them.
 constexpr std::size_t kStreamBytes = 16 << 20;
 
@@ -87,6 +84,7 @@ void Execution::prepare_workers() {
     if (state.sent_mark.size() != steps) state.sent_mark.resize(steps);
     std::fill(state.sent_mark.begin(), state.sent_mark.end(), 0);
   }
+  if (now_->tiles == 1 && now_->extents_of_chunks.empty()) keep_extents();
 }
 
 Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
@@ -121,6 +119,7 @@ Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
     binding.tile = std::max<std::size_t>(binding.largest_chunk, 64);
   binding.tiles = std::max<std::size_t>(1, (binding.largest_chunk + binding.tile - 1) / binding.tile);
   binding.scratch_stride = ((binding.staged ? binding.tile : binding.largest_chunk) + 63) / 64 * 64;
+  binding.extents_of_chunks.clear();
   const std::size_t wanted = binding.scratch_stride * static_cast<std::size_t>(plan.scratch_chunks);
   if (!binding.staged && scratch_.size() < wanted) scratch_.resize(wanted);
   return {};
@@ -243,17 +242,17 @@ bool Execution::run_worker(std::size_t index) {
     while (state.step < steps) {
       const PlanStep& ready = worker.steps[static_cast<std::size_t>(state.step)];
       if (!state.begun) {
-        if (!may_begin(worker, state, ready)) return moved || state_ != State::running;
+        if (ready.conditional && !may_begin(worker, state, ready)) return moved || state_ != State::running;
         state.begun = true;
         state.in = {};
         state.out = {};
-        if (receives(ready.step.kind)) announce(worker, state, ready.step);
+        if (receives(ready.step.kind)) announce(worker, state, ready);
       }
       if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) return moved;
       if (!run_step(worker, state, ready)) return moved || state_ != State::running;
       if (worker.send != nullptr && sends(ready.step.kind)) {
         state.sent_mark[static_cast<std::size_t>(state.step)] = worker.send->sent();
-        if (uses_temporary(ready.step)) state.temporary_mark = worker.send->sent();
+        if (ready.forwards_unstored) state.temporary_mark = worker.send->sent();
       }
       state.begun = false;
       ++state.step;
@@ -269,7 +268,7 @@ bool Execution::run_worker(std::size_t index) {
 
 bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) {
   if (now_->plan->one_sided && (!know(ready.step.sources) || !know(ready.step.targets))) return false;
-  if (uses_temporary(ready.step) && worker.send->released() < state.temporary_mark) return false;
+  if (ready.forwards_unstored && worker.send->released() < state.temporary_mark) return false;
   for (const Dependency& needed : ready.step.after) {
     const WorkerState& other = workers_[static_cast<std::size_t>(needed.worker)];
     if (other.tile < state.tile || (other.tile == state.tile && other.step <= needed.step)) return false;
@@ -333,8 +332,29 @@ Extent Execution::tile_extent(const Cells& cells, int chunk, std::size_t tile) c
   return {offset, std::min(now_->tile, whole.bytes - begin)};
 }
 
-Execution::Span Execution::span_of(const Cells& cells, int chunk, std::size_t tile) const {
-  const Extent extent = tile_extent(cells, chunk, tile);
+/// Where there is one tile only, extents are the same in every run.
+void Execution::keep_extents() {
+  std::vector<Extent>& kept = now_->extents_of_chunks;
+  kept.reserve(static_cast<std::size_t>(now_->plan->chunks));
+  for (const PlanWorker& worker : now_->plan->workers)
+    for (const PlanStep& ready : worker.steps)
+      for (const auto* side : {&ready.step.sources, &ready.step.targets})
+        for (const Cells& cells : *side)
+          for (int chunk = 0; chunk < cells.count; ++chunk) kept.push_back(tile_extent(cells, chunk, 0));
+}
+
+Extent Execution::extent_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const {
+  const std::size_t sources = ready.step.sources.size();
+  const Cells& cells = operand < sources ? ready.step.sources[operand] : ready.step.targets[operand - sources];
+  if (now_->tiles > 1) return tile_extent(cells, chunk, tile);
+  return now_->extents_of_chunks[static_cast<std::size_t>(ready.first_chunk + static_cast<int>(operand) * cells.count +
+                                                          chunk)];
+}
+
+Execution::Span Execution::span_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const {
+  const Extent extent = extent_of(ready, operand, chunk, tile);
+  const std::size_t sources = ready.step.sources.size();
+  const Cells& cells = operand < sources ? ready.step.sources[operand] : ready.step.targets[operand - sources];
   const int buffer = static_cast<int>(cells.buffer);
   if (cells.buffer == Buffer::scratch) {
     std::byte* const scratch = !now_->staged         ? const_cast<std::byte*>(scratch_.data())

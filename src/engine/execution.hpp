@@ -71,6 +71,7 @@ class Execution {
     std::size_t scratch_stride = 0;
     bool staged = false;  // scratch lies in the host's stage, a tile of it at a time
     Extents extents[2];
+    std::vector<Extent> extents_of_chunks;  // by chunk of the plan, where there is one tile
   };
   struct Remote {              // a peer's buffers, as its entry said
     std::uint32_t number = 0;  // of that entry
@@ -99,7 +100,10 @@ class Execution {
   bool sends_released();
   bool fail_with(Error error);
   bool fail_about(int peer, Error error);
-  Span span_of(const Cells& cells, int chunk, std::size_t tile) const;
+  /// Operands are a step's sources, then its targets.
+  Span span_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const;
+  Extent extent_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const;
+  void keep_extents();
   Extent extent_on(int rank, Buffer buffer, int chunk) const;
   Extent scratch_extent(int rank, int chunk) const;
   Extent tile_extent(const Cells& cells, int chunk, std::size_t tile) const;
@@ -109,12 +113,12 @@ class Execution {
   bool offer(PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes);
   bool run_send(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   bool run_receive(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
-  void announce(PlanWorker& worker, const WorkerState& state, const Step& step);
+  void announce(PlanWorker& worker, const WorkerState& state, const PlanStep& ready);
   bool forward(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
-  std::byte* result_of(WorkerState& state, const Step& step, int chunk);
-  void apply(const Step& step, const Arrival& arrival, WorkerState& state, std::byte* target);
-  bool run_copy(const WorkerState& state, const Step& step);
-  bool run_reduce(const WorkerState& state, const Step& step);
+  std::byte* result_of(WorkerState& state, const PlanStep& ready, int chunk);
+  void apply(const PlanStep& ready, const Arrival& arrival, WorkerState& state, std::byte* target);
+  bool run_copy(const WorkerState& state, const PlanStep& ready);
+  bool run_reduce(const WorkerState& state, const PlanStep& ready);
   const void* reachable(const Span& span, std::size_t at, std::size_t bytes, std::size_t bounce);
   void combine(void* const* targets, int target_count, const void* const* sources, int source_count, std::size_t bytes,
                bool completes);

@@ -37,6 +37,13 @@ class Compiler {
     add_guards(*plan);
     while (size_scratch(*plan)) {
     }
+    for_each_step(*plan, [&](int, int, PlanStep& ready) {
+      ready.conditional =
+          plan->one_sided || ready.forwards_unstored || !ready.step.after.empty() || !ready.guards.empty();
+      ready.first_chunk = plan->chunks;
+      for (const auto* cells : {&ready.step.sources, &ready.step.targets})
+        for (const Cells& cell : *cells) plan->chunks += cell.count;
+    });
     return plan;
   }
 
@@ -61,8 +68,9 @@ class Compiler {
       ready.recv = *link;
     }
     for (const Step& step : worker.steps) {
-      const bool temporary = receives(step.kind) && sends(step.kind) && step.targets.empty();
-      ready.steps.push_back({step, temporary, {}});
+      PlanStep& added = ready.steps.emplace_back();
+      added.step = step;
+      added.copies = added.forwards_unstored = receives(step.kind) && sends(step.kind) && step.targets.empty();
     }
     return ready;
   }

@@ -23,6 +23,9 @@ struct PlanStep {
   Step step;
   bool copies = false;             // a send whose memory this rank overwrites later, maybe before the receiver takes it
   std::vector<Dependency> guards;  // sends of this rank whose memory must be released before this step writes
+  bool forwards_unstored = false;  // the result is sent on from a temporary
+  bool conditional = false;        // waits for something before it begins: dependencies, guards, peers' entries
+  int first_chunk = 0;             // the step's chunks among all of the plan: those of each of its cells in turn
 };
 
 struct PlanWorker {
@@ -39,6 +42,7 @@ struct Plan {
   Shape shape;
   int rank = 0;  // in the program
   bool one_sided = false;
+  int chunks = 0;  // of all steps' cells
   int scratch_chunks = 0;
   int stage_chunks = 0;             // one-sided: the most scratch chunks any rank has; peers can reach them
   bool reaches = false;             // reads or writes peers' input or output

@@ -15,6 +15,9 @@ constexpr std::size_t kPullBytes = 128 << 10;
 /// Whether a chunk's tile travels at all: what has no bytes travels once, to keep the order it stands for.
 bool travels(std::size_t bytes, std::size_t tile) { return bytes > 0 || tile == 0; }
 
+/// The operand that says what a receiving step receives: where it is stored, else what it is reduced with.
+std::size_t landing_of(const Step& step) { return step.targets.empty() ? 0 : step.sources.size(); }
+
 std::size_t slice_of(std::size_t bytes, std::size_t offset, std::size_t limit) {
   return std::min(bytes - offset, limit);
 }
@@ -35,9 +38,9 @@ bool Execution::run_step(PlanWorker& worker, WorkerState& state, const PlanStep&
     case StepKind::recv_reduce_copy_send:
       return run_receive(worker, state, ready);
     case StepKind::copy:
-      return run_copy(state, step);
+      return run_copy(state, ready);
     case StepKind::reduce:
-      return run_reduce(state, step);
+      return run_reduce(state, ready);
     case StepKind::signal:
       host_->signal(step.peer, worker.channel);
       return true;
@@ -58,7 +61,7 @@ bool Execution::run_send(PlanWorker& worker, WorkerState& state, const PlanStep&
   const Cells& cells = ready.step.sources[0];
   const std::size_t limit = worker.send->chunk_limit();
   for (; state.out.chunk < cells.count; ++state.out.chunk, state.out.offset = 0) {
-    const Span source = span_of(cells, state.out.chunk, state.tile);
+    const Span source = span_of(ready, 0, state.out.chunk, state.tile);
     if (!travels(source.bytes, state.tile)) continue;
     do {
       const std::size_t bytes = slice_of(source.bytes, state.out.offset, limit);
@@ -69,12 +72,13 @@ bool Execution::run_send(PlanWorker& worker, WorkerState& state, const PlanStep&
   return true;
 }
 
-void Execution::announce(PlanWorker& worker, const WorkerState& state, const Step& step) {
+void Execution::announce(PlanWorker& worker, const WorkerState& state, const PlanStep& ready) {
+  const Step& step = ready.step;
   const bool lands = step.kind == StepKind::recv || step.kind == StepKind::recv_copy_send;
   const Cells& cells = step.targets.empty() ? step.sources[0] : step.targets[0];
   const std::size_t limit = worker.recv->chunk_limit();
   for (int chunk = 0; chunk < cells.count; ++chunk) {
-    const Span target = span_of(cells, chunk, state.tile);
+    const Span target = span_of(ready, landing_of(step), chunk, state.tile);
     if (!travels(target.bytes, state.tile)) continue;
     std::size_t offset = 0;
     do {
@@ -90,7 +94,7 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const PlanSt
   const bool forwards = sends(step.kind);
   const Cells& cells = step.targets.empty() ? step.sources[0] : step.targets[0];
   while (state.in.chunk < cells.count) {
-    const std::size_t bytes = tile_extent(cells, state.in.chunk, state.tile).bytes;
+    const std::size_t bytes = extent_of(ready, landing_of(step), state.in.chunk, state.tile).bytes;
     if (!travels(bytes, state.tile)) {
       ++state.in.chunk;
       continue;
@@ -102,8 +106,8 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const PlanSt
       return false;
     }
     if (arrival->data == nullptr) return wrong_chunk(worker, *arrival);
-    std::byte* const target = result_of(state, step, state.in.chunk);
-    apply(step, *arrival, state, target + state.in.offset);
+    std::byte* const target = result_of(state, ready, state.in.chunk);
+    apply(ready, *arrival, state, target + state.in.offset);
     state.in.offset += arrival->bytes;
     worker.recv->release();
     if (state.in.offset >= bytes) {
@@ -114,21 +118,23 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const PlanSt
   return !forwards || forward(worker, state, ready);
 }
 
-std::byte* Execution::result_of(WorkerState& state, const Step& step, int chunk) {
-  if (!step.targets.empty()) return span_of(step.targets[0], chunk, state.tile).data;
+std::byte* Execution::result_of(WorkerState& state, const PlanStep& ready, int chunk) {
+  const Step& step = ready.step;
+  if (!step.targets.empty()) return span_of(ready, landing_of(step), chunk, state.tile).data;
   const std::size_t stride = now_->tile;
   const std::size_t wanted = stride * static_cast<std::size_t>(step.sources[0].count);
   if (state.temporary.size() < wanted) state.temporary.resize(wanted);
   return state.temporary.data() + stride * static_cast<std::size_t>(chunk);
 }
 
-void Execution::apply(const Step& step, const Arrival& arrival, WorkerState& state, std::byte* target) {
+void Execution::apply(const PlanStep& ready, const Arrival& arrival, WorkerState& state, std::byte* target) {
+  const Step& step = ready.step;
   if (arrival.bytes == 0) return;
   if (!reduces(step.kind)) {
     if (arrival.data != target) copy(target, arrival.data, arrival.bytes, stream_);
     return;
   }
-  const std::byte* const local = span_of(step.sources[0], state.in.chunk, state.tile).data + state.in.offset;
+  const std::byte* const local = span_of(ready, 0, state.in.chunk, state.tile).data + state.in.offset;
   const void* const sources[2] = {step.local_first ? local : arrival.data, step.local_first ? arrival.data : local};
   void* const targets[1] = {target};
   combine(targets, 1, sources, 2, arrival.bytes, step.completes);
@@ -139,11 +145,11 @@ bool Execution::forward(PlanWorker& worker, WorkerState& state, const PlanStep& 
   const Cells& cells = step.targets.empty() ? step.sources[0] : step.targets[0];
   const std::size_t limit = worker.send->chunk_limit();
   for (; state.out.chunk < cells.count; ++state.out.chunk, state.out.offset = 0) {
-    const std::size_t whole = tile_extent(cells, state.out.chunk, state.tile).bytes;
+    const std::size_t whole = extent_of(ready, landing_of(step), state.out.chunk, state.tile).bytes;
     if (!travels(whole, state.tile)) continue;
     if (state.out.chunk > state.in.chunk) return false;
     const std::size_t here = state.out.chunk < state.in.chunk ? whole : state.in.offset;
-    const std::byte* const data = result_of(state, step, state.out.chunk);
+    const std::byte* const data = result_of(state, ready, state.out.chunk);
     do {
       const std::size_t bytes = slice_of(whole, state.out.offset, limit);
       if (state.out.chunk == state.in.chunk && (here == 0 || state.out.offset + bytes > here)) return false;
@@ -176,10 +182,11 @@ const void* Execution::reachable(const Span& span, std::size_t at, std::size_t b
   return target;
 }
 
-bool Execution::run_copy(const WorkerState& state, const Step& step) {
+bool Execution::run_copy(const WorkerState& state, const PlanStep& ready) {
+  const Step& step = ready.step;
   for (int chunk = 0; chunk < step.sources[0].count; ++chunk) {
-    const Span source = span_of(step.sources[0], chunk, state.tile);
-    const Span target = span_of(step.targets[0], chunk, state.tile);
+    const Span source = span_of(ready, 0, chunk, state.tile);
+    const Span target = span_of(ready, 1, chunk, state.tile);
     const std::size_t bytes = std::min(source.bytes, target.bytes);
     if (bytes == 0 || (source.data == target.data && source.data != nullptr)) continue;
     if (source.data != nullptr && step.targets[0].buffer == Buffer::scratch && now_->staged) {
@@ -193,7 +200,8 @@ bool Execution::run_copy(const WorkerState& state, const Step& step) {
   return true;
 }
 
-bool Execution::run_reduce(const WorkerState& state, const Step& step) {
+bool Execution::run_reduce(const WorkerState& state, const PlanStep& ready) {
+  const Step& step = ready.step;
   constexpr std::size_t kMost = 64;
   const std::size_t source_count = step.sources.size();
   const std::size_t target_count = step.targets.size();
@@ -212,11 +220,11 @@ bool Execution::run_reduce(const WorkerState& state, const Step& step) {
   for (int chunk = 0; chunk < step.sources[0].count; ++chunk) {
     std::size_t pulled = 0;
     for (std::size_t i = 0; i < source_count; ++i) {
-      spans[i] = span_of(step.sources[i], chunk, state.tile);
+      spans[i] = span_of(ready, i, chunk, state.tile);
       pulled += spans[i].data == nullptr ? 1 : 0;
     }
     for (std::size_t i = 0; i < target_count; ++i)
-      spans[source_count + i] = span_of(step.targets[i], chunk, state.tile);
+      spans[source_count + i] = span_of(ready, source_count + i, chunk, state.tile);
     // A peer's scratch is known only by its largest size; whatever meets it says the true one.
     std::size_t bytes = spans[0].bytes;
     for (std::size_t i = 1; i < source_count + target_count; ++i) bytes = std::min(bytes, spans[i].bytes);

@@ -55,6 +55,9 @@ class Waiter {
     return Next::sleep;
   }
 
+  /// When, in ticks, the wait began; 0: it has not.
+  std::uint64_t since() const { return since_; }
+
   /// Microseconds without anything moving.
   double idle_microseconds() const { return since_ == 0 ? 0 : microseconds_since(since_); }
 

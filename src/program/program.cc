@@ -31,18 +31,6 @@ std::string_view name_of(StepKind kind) {
   return index < std::size(kNames) ? kNames[index] : "?";
 }
 
-bool receives(StepKind kind) { return kind >= StepKind::recv && kind <= StepKind::recv_reduce_copy_send; }
-
-bool sends(StepKind kind) {
-  return kind == StepKind::send || kind == StepKind::recv_copy_send || kind == StepKind::recv_reduce_send ||
-         kind == StepKind::recv_reduce_copy_send;
-}
-
-bool reduces(StepKind kind) {
-  return kind == StepKind::recv_reduce || kind == StepKind::recv_reduce_send ||
-         kind == StepKind::recv_reduce_copy_send || kind == StepKind::reduce;
-}
-
 int input_chunks(const Shape& shape, int rank) {
   switch (shape.collective) {
     case Collective::broadcast:

@@ -72,9 +72,14 @@ enum class StepKind : std::uint8_t {
 };
 
 std::string_view name_of(StepKind kind);
-bool receives(StepKind kind);
-bool sends(StepKind kind);
-bool reduces(StepKind kind);
+constexpr bool receives(StepKind kind) { return kind >= StepKind::recv && kind <= StepKind::recv_reduce_copy_send; }
+constexpr bool sends(StepKind kind) {
+  return kind == StepKind::send || (kind >= StepKind::recv_copy_send && kind <= StepKind::recv_reduce_copy_send);
+}
+constexpr bool reduces(StepKind kind) {
+  return kind == StepKind::recv_reduce || kind == StepKind::recv_reduce_send ||
+         kind == StepKind::recv_reduce_copy_send || kind == StepKind::reduce;
+}
 
 /// A step waits until `step` of `worker`, both of the same rank, is done.
 struct Dependency {

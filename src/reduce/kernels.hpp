@@ -5,6 +5,7 @@
 //   decode<Format, kLanes>(codes)       float16 and fp8 to float32
 //   encode<Format, kLanes>(floats)      and back
 //   stream(at, pack), fence()           a store past the cache, aligned to the pack; ordering all of them
+//   load_part, store_part               the first bytes of a pack, the rest zero; nothing beyond them is touched
 #pragma once
 
 #include <cstddef>
@@ -110,6 +111,20 @@ TUTTI_INLINE Pack<float, kLanes> decode_bytes(Pack<std::uint16_t, kLanes> codes)
   }
 }
 
+/// load_part and store_part for those who have no masks.
+struct UnmaskedParts {
+  template <typename P>
+  TUTTI_INLINE static P load_part(const void* from, std::size_t bytes) {
+    P padded{};
+    __builtin_memcpy(&padded, from, bytes);
+    return padded;
+  }
+  template <typename P>
+  TUTTI_INLINE static void store_part(void* to, P pack, std::size_t bytes) {
+    __builtin_memcpy(to, &pack, bytes);
+  }
+};
+
 template <class Element, class Op>
 class Kernel {
  public:
@@ -197,15 +212,12 @@ class Kernel {
     for (int s = 1; s < call.source_count; ++s)
       sum = Element::template combine<Op>(sum, read_part(call.sources[s], at, bytes));
     const Stored result = Element::pack(sum, work.finish);
-    for (int t = 0; t < call.target_count; ++t) {
-      __builtin_memcpy(static_cast<std::byte*>(call.targets[t]) + at * kBytes, &result, bytes);
-    }
+    for (int t = 0; t < call.target_count; ++t)
+      Isa::store_part(static_cast<std::byte*>(call.targets[t]) + at * kBytes, result, bytes);
   }
 
   TUTTI_INLINE static Accumulator read_part(const void* source, std::size_t at, std::size_t bytes) {
-    Stored padded{};
-    __builtin_memcpy(&padded, static_cast<const std::byte*>(source) + at * kBytes, bytes);
-    return Element::unpack(padded);
+    return Element::unpack(Isa::template load_part<Stored>(static_cast<const std::byte*>(source) + at * kBytes, bytes));
   }
 
   /// Reduces the elements before the first target's next cache line, and marks every target that is aligned there.

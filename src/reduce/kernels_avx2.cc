@@ -5,7 +5,7 @@
 namespace tutti {
 namespace {
 
-struct Avx2 {
+struct Avx2 : UnmaskedParts {
   static constexpr int kVectorBytes = 32;
 
   template <class Format, int kLanes>

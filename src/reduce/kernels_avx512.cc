@@ -40,6 +40,29 @@ struct Avx512 {
   }
   TUTTI_INLINE static void fence() { _mm_sfence(); }
 
+  template <typename P>
+  TUTTI_INLINE static P load_part(const void* from, std::size_t bytes) {
+    const std::uint64_t mask = (std::uint64_t{1} << bytes) - 1;  // of less than 64
+    if constexpr (sizeof(P) == 64) {
+      return (P)_mm512_maskz_loadu_epi8(mask, from);
+    } else if constexpr (sizeof(P) == 32) {
+      return (P)_mm256_maskz_loadu_epi8(static_cast<__mmask32>(mask), from);
+    } else {
+      return (P)_mm_maskz_loadu_epi8(static_cast<__mmask16>(mask), from);
+    }
+  }
+  template <typename P>
+  TUTTI_INLINE static void store_part(void* to, P pack, std::size_t bytes) {
+    const std::uint64_t mask = (std::uint64_t{1} << bytes) - 1;
+    if constexpr (sizeof(P) == 64) {
+      _mm512_mask_storeu_epi8(to, mask, (__m512i)pack);
+    } else if constexpr (sizeof(P) == 32) {
+      _mm256_mask_storeu_epi8(to, static_cast<__mmask32>(mask), (__m256i)pack);
+    } else {
+      _mm_mask_storeu_epi8(to, static_cast<__mmask16>(mask), (__m128i)pack);
+    }
+  }
+
  private:
   // The unmasked intrinsics start from an undefined register, which g++ 12 warns of.
   static constexpr __mmask16 kAllLanes = 0xffff;

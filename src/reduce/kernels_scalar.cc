@@ -3,7 +3,7 @@
 namespace tutti {
 namespace {
 
-struct Scalar {
+struct Scalar : UnmaskedParts {
   static constexpr int kVectorBytes = 1;
 
   template <class Format, int kLanes>
