@@ -34,7 +34,7 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective,
   if (!in_group() && fit_to_repeat(place_of(*impl), collective, root, input, output, element)) {
     const bool in_place =
         count > 0 && is_in_place(collective, input, output, count * static_cast<std::size_t>(impl->rank()), element);
-    const Repeatable call{collective, type, reduction.op, in_place, true, root, count};
+    const Repeatable call = Repeatable::of(collective, type, reduction.op, in_place, true, root, count);
     if (std::optional<Status> repeated = impl->repeat(call, input, output)) return std::move(*repeated);
   }
   return run(impl, make_call(place_of(*impl), collective, send, recv, count, type, reduction, root));
@@ -44,7 +44,7 @@ Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* 
                int peer) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % element_of(type) == 0;
   if (!in_group() && data != nullptr && aligned) {
-    const Repeatable call{Collective::point_to_point, type, Operator::sum, false, sends, peer, count};
+    const Repeatable call = Repeatable::of(Collective::point_to_point, type, Operator::sum, false, sends, peer, count);
     if (std::optional<Status> repeated = impl->repeat(call, sends ? data : nullptr, sends ? nullptr : data))
       return std::move(*repeated);
   }

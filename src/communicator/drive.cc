@@ -69,10 +69,8 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
 }
 
 CommunicatorImpl::Remembered& CommunicatorImpl::slot_of(const Repeatable& call) {
-  const std::uint64_t mixed = call.count * 7 + static_cast<std::uint64_t>(call.collective) * 3 +
-                              static_cast<std::uint64_t>(call.root) * 5 + (call.in_place ? 1 : 0) +
-                              (call.sends ? 8 : 0);
-  return remembered_[mixed % std::size(remembered_)];
+  const std::uint64_t mixed = (call.what ^ call.count * 0x9e3779b97f4a7c15) * 0x9e3779b97f4a7c15 >> 60;
+  return remembered_[mixed];
 }
 
 /// Whether a call may run at once, without overtaking others of its lane.

@@ -43,16 +43,18 @@ struct Identity {
 
 /// What a call must share with an earlier one to run as that was bound, on its own buffers.
 struct Repeatable {
-  Collective collective = Collective::barrier;
-  DataType type = DataType::uint8;
-  Operator op = Operator::sum;
-  bool in_place = false;
-  bool sends = true;  // point_to_point: which end
-  int root = 0;
-  std::size_t count = 0;
+  std::uint64_t what;  // all but the count, packed
+  std::uint64_t count;
 
+  static Repeatable of(Collective collective, DataType type, Operator op, bool in_place, bool sends, int root,
+                       std::size_t count) {
+    const auto flags = static_cast<std::uint64_t>(in_place) | static_cast<std::uint64_t>(sends) << 1;
+    return {static_cast<std::uint64_t>(collective) | static_cast<std::uint64_t>(type) << 8 |
+                static_cast<std::uint64_t>(op) << 16 | flags << 24 | static_cast<std::uint64_t>(root) << 32,
+            count};
+  }
   static Repeatable of(const Call& call) {
-    return {call.collective, call.type, call.reduction.op, call.in_place, call.sends, call.root, call.count};
+    return of(call.collective, call.type, call.reduction.op, call.in_place, call.sends, call.root, call.count);
   }
   bool operator==(const Repeatable&) const = default;
 };
@@ -182,7 +184,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Lane collectives_;
   std::map<std::pair<int, bool>, Lane> point_to_point_;
   std::vector<Lane*> active_ends_;  // of point_to_point_
-  Remembered remembered_[16];       // blocking calls as they were bound
+  Remembered remembered_[16];       // blocking calls as they were bound; slot_of() finds them
   std::uint64_t last_look_ = 0;
   std::uint64_t last_question_ = 0;
   bool warned_ = false;

@@ -66,13 +66,20 @@ void Execution::begin(OperationTag tag) {
   now_ = &bound_[0];
   tag_ = tag;
   state_ = State::running;
-  finished_ = 0;
-  prepare_workers();
+  prepare();
   deciding_ = false;
   if (now_->plan->one_sided || bound_[1].plan != nullptr) enter();
 }
 
-void Execution::prepare_workers() {
+void Execution::prepare() {
+  brief_at_ = 0;
+  brief_announced_ = false;
+  if (!now_->brief.empty()) return;
+  if (now_->tiles == 1 && now_->extents_of_chunks.empty()) {
+    keep_extents();
+    line_up();
+  }
+  finished_ = 0;
   workers_.resize(now_->plan->workers.size());
   for (std::size_t index = 0; index < workers_.size(); ++index) {
     WorkerState& state = workers_[index];
@@ -84,7 +91,6 @@ void Execution::prepare_workers() {
     if (state.sent_mark.size() != steps) state.sent_mark.resize(steps);
     std::fill(state.sent_mark.begin(), state.sent_mark.end(), 0);
   }
-  if (now_->tiles == 1 && now_->extents_of_chunks.empty()) keep_extents();
 }
 
 Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
@@ -120,6 +126,7 @@ Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
   binding.tiles = std::max<std::size_t>(1, (binding.largest_chunk + binding.tile - 1) / binding.tile);
   binding.scratch_stride = ((binding.staged ? binding.tile : binding.largest_chunk) + 63) / 64 * 64;
   binding.extents_of_chunks.clear();
+  binding.brief.clear();
   const std::size_t wanted = binding.scratch_stride * static_cast<std::size_t>(plan.scratch_chunks);
   if (!binding.staged && scratch_.size() < wanted) scratch_.resize(wanted);
   return {};
@@ -164,7 +171,7 @@ bool Execution::decide() {
   deciding_ = false;
   if (met_ < peers.size()) return true;
   now_ = &bound_[1];
-  prepare_workers();
+  prepare();
   return true;
 }
 
@@ -216,14 +223,19 @@ bool Execution::advance() {
     moved = decide();
     if (deciding_ || state_ != State::running) return state_ != State::running;
   }
-  if (finished_ < workers_.size()) {
+  const bool brief = !now_->brief.empty();
+  if (brief) {
+    moved |= run_brief();
+    if (state_ != State::running) return true;
+    if (brief_at_ < now_->brief.size()) return moved;
+  } else if (finished_ < workers_.size()) {
     for (std::size_t index = 0; index < workers_.size(); ++index) {
       if (workers_[index].tile == now_->tiles) continue;
       if (run_worker(index)) moved = true;
       if (state_ != State::running) return true;
     }
   }
-  if (finished_ == workers_.size() && sends_released()) {
+  if ((brief || finished_ == workers_.size()) && sends_released()) {
     state_ = State::done;
     return true;
   }
@@ -371,7 +383,13 @@ Execution::Span Execution::span_of(const PlanStep& ready, std::size_t operand, i
 
 Execution::Waiting Execution::waiting_for() const {
   if (deciding_) return {bound_[1].plan->touched[met_], -1, -1};
-  for (std::size_t index = 0; index < workers_.size(); ++index) {
+  if (!now_->brief.empty() && brief_at_ < now_->brief.size()) {
+    const BriefStep& step = now_->brief[brief_at_];
+    const int rank = receives(step.ready->step.kind) ? step.worker->recv_rank : step.worker->send_rank;
+    return {rank, static_cast<int>(step.worker - now_->plan->workers.data()),
+            static_cast<int>(step.ready - step.worker->steps.data())};
+  }
+  for (std::size_t index = 0; now_->brief.empty() && index < workers_.size(); ++index) {
     const WorkerState& state = workers_[index];
     if (state.tile == now_->tiles) continue;
     const PlanWorker& worker = now_->plan->workers[index];

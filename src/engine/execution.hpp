@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/call.hpp"
@@ -63,6 +64,17 @@ class Execution {
     std::uint64_t temporary_mark = 0;      // the same for the last step that forwarded from `temporary`
     std::vector<std::byte> temporary;      // results that are forwarded and not stored
   };
+  struct BriefStep {
+    struct Place {
+      int buffer = 0;
+      std::size_t offset = 0;
+    };
+    PlanWorker* worker;
+    const PlanStep* ready;
+    Place source{};
+    Place target{};
+    std::size_t bytes = 0;
+  };
   struct Binding {  // a plan on the extents of the call
     const Plan* plan = nullptr;
     std::size_t tile = 0;
@@ -72,6 +84,7 @@ class Execution {
     bool staged = false;  // scratch lies in the host's stage, a tile of it at a time
     Extents extents[2];
     std::vector<Extent> extents_of_chunks;  // by chunk of the plan, where there is one tile
+    std::vector<BriefStep> brief;           // all steps in a line, where they are so simple
   };
   struct Remote {              // a peer's buffers, as its entry said
     std::uint32_t number = 0;  // of that entry
@@ -88,7 +101,7 @@ class Execution {
   // execution.cc
   Status bind(const Way& way, const Call& call, Binding& binding);
   void begin(OperationTag tag);
-  void prepare_workers();
+  void prepare();
   void enter();
   bool decide();
   bool know(const std::vector<Cells>& cells);
@@ -104,6 +117,12 @@ class Execution {
   Span span_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const;
   Extent extent_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const;
   void keep_extents();
+
+  // brief.cc
+  void line_up();
+  std::optional<BriefStep> shorten(const PlanWorker& worker, const PlanStep& ready) const;
+  bool run_brief();
+  bool take_brief(const BriefStep& step, const std::byte* local, std::byte* target);
   Extent extent_on(int rank, Buffer buffer, int chunk) const;
   Extent scratch_extent(int rank, int chunk) const;
   Extent tile_extent(const Cells& cells, int chunk, std::size_t tile) const;
@@ -117,6 +136,7 @@ class Execution {
   bool forward(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   std::byte* result_of(WorkerState& state, const PlanStep& ready, int chunk);
   void apply(const PlanStep& ready, const Arrival& arrival, WorkerState& state, std::byte* target);
+  void store(const Step& step, const Arrival& arrival, const std::byte* local, std::byte* target);
   bool run_copy(const WorkerState& state, const PlanStep& ready);
   bool run_reduce(const WorkerState& state, const PlanStep& ready);
   const void* reachable(const Span& span, std::size_t at, std::size_t bytes, std::size_t bounce);
@@ -137,6 +157,8 @@ class Execution {
   std::byte* base_[2] = {};
   std::vector<std::byte> scratch_;
   std::vector<std::byte> bounce_;
+  std::size_t brief_at_ = 0;
+  bool brief_announced_ = false;
   std::vector<WorkerState> workers_;
   std::size_t finished_ = 0;
   std::vector<Remote> remotes_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "engine/execution.hpp"
 
 namespace tutti {
@@ -128,13 +129,19 @@ std::byte* Execution::result_of(WorkerState& state, const PlanStep& ready, int c
 }
 
 void Execution::apply(const PlanStep& ready, const Arrival& arrival, WorkerState& state, std::byte* target) {
-  const Step& step = ready.step;
+  const bool reduces_here = reduces(ready.step.kind);
+  const std::byte* const local =
+      reduces_here ? span_of(ready, 0, state.in.chunk, state.tile).data + state.in.offset : nullptr;
+  store(ready.step, arrival, local, target);
+}
+
+/// What has come, or its reduction with `local`, into `target`.
+void Execution::store(const Step& step, const Arrival& arrival, const std::byte* local, std::byte* target) {
   if (arrival.bytes == 0) return;
   if (!reduces(step.kind)) {
     if (arrival.data != target) copy(target, arrival.data, arrival.bytes, stream_);
     return;
   }
-  const std::byte* const local = span_of(ready, 0, state.in.chunk, state.tile).data + state.in.offset;
   const void* const sources[2] = {step.local_first ? local : arrival.data, step.local_first ? arrival.data : local};
   void* const targets[1] = {target};
   combine(targets, 1, sources, 2, arrival.bytes, step.completes);
@@ -192,7 +199,9 @@ bool Execution::run_copy(const WorkerState& state, const PlanStep& ready) {
     if (source.data != nullptr && step.targets[0].buffer == Buffer::scratch && now_->staged) {
       host_->copy_to_stage(target.data, source.data, bytes);
     } else if (source.data != nullptr) {
+      const std::uint64_t start = now_->staged ? ticks() : 0;
       copy(target.data, source.data, bytes, stream_);
+      if (now_->staged && source.rank != kSelf) host_->count_stage_read(ticks() - start, bytes);
     } else if (const Status pulled = host_->memory_of(source.rank).pull(target.data, source.address, bytes); !pulled) {
       return fail_about(source.rank, pulled.error());
     }
@@ -237,8 +246,10 @@ bool Execution::run_reduce(const WorkerState& state, const PlanStep& ready) {
         pointers[i] = reachable(spans[i], at, now, spans[i].data == nullptr ? bounce++ : 0);
       if (state_ != State::running) return false;
       for (std::size_t i = 0; i < target_count; ++i) pointers[source_count + i] = spans[source_count + i].data + at;
+      const std::uint64_t start = now_->staged ? ticks() : 0;
       combine(const_cast<void* const*>(pointers + source_count), static_cast<int>(target_count), pointers,
               static_cast<int>(source_count), now, step.completes);
+      if (now_->staged) host_->count_stage_read(ticks() - start, now * (source_count - 1));
     }
   }
   return true;

@@ -9,6 +9,9 @@
 #include <ctime>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "reduce/reduce.hpp"
+
 namespace tutti {
 
 Host::Peer::Peer(Segment s, const SegmentName& name)
@@ -55,6 +58,37 @@ bool Host::take_signal(int peer, int channel) {
   if (count <= from.taken[channel]) return false;
   ++from.taken[channel];
   return true;
+}
+
+void Host::next_turn() {
+  StageReads& reads = own_.head().stage_reads[turn_];
+  reads.ticks.store(turns_[turn_].read_ticks, std::memory_order_relaxed);
+  reads.bytes.store(turns_[turn_].read_bytes, std::memory_order_relaxed);
+  turn_ = !turn_;
+  Turn& turn = turns_[turn_];
+  if (turn.copy.timed && turn.write_bytes > 0) {
+    std::uint64_t read_ticks = 0;
+    std::uint64_t read_bytes = 0;
+    for (const auto& peer : peers_) {
+      if (peer == nullptr) continue;
+      const StageReads& theirs = peer->segment.head().stage_reads[turn_];
+      read_ticks += theirs.ticks.load(std::memory_order_relaxed);
+      read_bytes += theirs.bytes.load(std::memory_order_relaxed);
+    }
+    if (read_bytes > 0)
+      staging_.learn(turn.copy.past, static_cast<float>(turn.write_ticks) / static_cast<float>(turn.write_bytes) +
+                                         static_cast<float>(read_ticks) / static_cast<float>(read_bytes));
+  }
+  turn = Turn{.copy = staging_.next()};
+}
+
+void Host::copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
+  Turn& turn = turns_[turn_];
+  const std::uint64_t start = turn.copy.timed ? ticks() : 0;
+  copy(to, from, bytes, turn.copy.past && bytes >= kStreamedFrom);
+  if (!turn.copy.timed) return;
+  turn.write_ticks += ticks() - start;
+  turn.write_bytes += bytes;
 }
 
 std::unique_ptr<SendLink> Host::open_send(int peer, int channel, DirectFrom direct_from) {

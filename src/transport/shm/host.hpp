@@ -37,14 +37,19 @@ class Host {
   /// so a peer may still read the last one's while the next is written.
   std::byte* stage() const { return own_.stage(turn_); }
   std::byte* stage_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
-  void next_turn() { turn_ = !turn_; }
+  void next_turn();
   /// Likewise for what ranks say of an operation as they enter it.
   Entry& next_entry() {
     entry_ = !entry_;
     return own_.head().entries[entry_ ? 1 : 0];
   }
   const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_ ? 1 : 0]; }
-  void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) { staging_(to, from, bytes); }
+  void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes);
+  /// What reading `bytes` of peers' stages has cost in this turn.
+  void count_stage_read(std::uint64_t ticks, std::size_t bytes) {
+    turns_[turn_].read_ticks += ticks;
+    turns_[turn_].read_bytes += bytes;
+  }
 
   void signal(int peer, int channel);
   /// Takes the next signal of `peer` if it has come.
@@ -73,7 +78,15 @@ class Host {
   bool one_process_;
   bool turn_ = false;
   bool entry_ = false;
-  StagingCopy staging_;
+  struct Turn {
+    StagingChoice::Copy copy;
+    std::uint64_t write_ticks = 0;
+    std::uint64_t write_bytes = 0;
+    std::uint64_t read_ticks = 0;
+    std::uint64_t read_bytes = 0;
+  };
+  Turn turns_[2];
+  StagingChoice staging_;
 };
 
 }  // namespace tutti

@@ -47,13 +47,15 @@ struct alignas(kCacheLine) PipeLine {
     Direct memory;
   };
 
-  std::uint32_t bytes() const { return bytes_and_kind >> 2; }
+  std::uint32_t bytes() const { return bytes_and_kind >> 3; }
   Kind kind() const { return static_cast<Kind>(bytes_and_kind & 3); }
+  bool timed() const { return (bytes_and_kind & 4) != 0; }  // the receiver says how long it took to read
 
   /// The first quarter in one store: whoever polls the line takes it away between any two.
-  void publish(std::uint32_t new_flag, std::uint32_t of, std::uint32_t signed_as, std::uint32_t size, Kind how) {
-    const __m128i head = _mm_set_epi32(static_cast<int>(size << 2 | how), static_cast<int>(signed_as),
-                                       static_cast<int>(of), static_cast<int>(new_flag));
+  void publish(std::uint32_t new_flag, std::uint32_t of, std::uint32_t signed_as, std::uint32_t size, Kind how,
+               bool is_timed) {
+    const __m128i head = _mm_set_epi32(static_cast<int>(size << 3 | (is_timed ? 4U : 0U) | how),
+                                       static_cast<int>(signed_as), static_cast<int>(of), static_cast<int>(new_flag));
     std::atomic_signal_fence(std::memory_order_release);
     _mm_store_si128(reinterpret_cast<__m128i*>(this), head);
   }
@@ -63,6 +65,7 @@ static_assert(sizeof(PipeLine) == kCacheLine);
 /// From one rank to another, on one channel; lies in the receiver's segment, its slots behind it.
 struct Pipe {
   alignas(kCacheLine) std::atomic<std::uint64_t> consumed;  // frames; receiver writes, sender reads when out of credit
+  alignas(kCacheLine) std::atomic<std::uint32_t> read_ticks[slots_for(2)];  // per slot, where timed; receiver writes
   alignas(kCacheLine) PipeLine lines[kPipeLines];
 
   std::byte* slot(std::uint64_t index) { return reinterpret_cast<std::byte*>(this + 1) + index * kSlotBytes; }
@@ -93,6 +96,12 @@ struct alignas(kCacheLine) Current {
   std::atomic<std::int32_t> root;
 };
 
+/// What the owner has read of its peers' stages in the last turn of each half, and in how many ticks.
+struct alignas(kCacheLine) StageReads {
+  std::atomic<std::uint64_t> ticks;
+  std::atomic<std::uint64_t> bytes;
+};
+
 /// The rank's own page.
 struct SegmentHead {
   // Doorbell: the owner stores `asleep`, then sleeps on `rings`; whoever left something bumps `rings` and wakes it.
@@ -100,6 +109,7 @@ struct SegmentHead {
   std::atomic<std::uint32_t> asleep;
   alignas(kCacheLine) std::atomic<std::uint64_t> nonce;  // written once by the owner, checked by those who attach
   Current current;
+  StageReads stage_reads[2];
   Entry entries[2];  // of two operations in a row: a peer may still read of the last when its rank is in the next
 };
 

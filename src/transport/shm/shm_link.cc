@@ -2,6 +2,9 @@
 
 #include <cstring>
 
+#include "base/clock.hpp"
+#include "reduce/reduce.hpp"
+
 namespace tutti {
 
 ShmSendLink::ShmSendLink(const Segment& to, int own_local_rank, int channel, DirectFrom direct_from)
@@ -12,7 +15,7 @@ ShmSendLink::ShmSendLink(const Segment& to, int own_local_rank, int channel, Dir
 
 bool ShmSendLink::has_credit(bool wants_slot) {
   const auto free = [&] {
-    return sent_ - consumed_ < kPipeLines && (!wants_slot || slot_freed_by_[staged_ % slots_] <= consumed_);
+    return sent_ - consumed_ < kPipeLines && (!wants_slot || slot_[staged_ % slots_].freed_by <= consumed_);
   };
   if (free()) return true;
   consumed_ = pipe_.consumed.load(std::memory_order_acquire);
@@ -26,6 +29,7 @@ bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag
   const bool staged = !direct && bytes > kEagerBytes;
   if (!has_credit(staged)) return false;
   PipeLine& line = pipe_.lines[sent_ % kPipeLines];
+  bool timed = false;
   if (direct) {
     line.memory.address = reinterpret_cast<std::uint64_t>(data);
     line.memory.region = region ? region->name : RegionName{};
@@ -33,18 +37,33 @@ bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag
     line.memory.generation = region_generation();
     last_direct_ = sent_ + 1;
   } else if (staged) {
-    const std::uint64_t slot = staged_ % slots_;
-    stage_(pipe_.slot(slot), data, bytes);
-    slot_freed_by_[slot] = sent_ + 1;
-    ++staged_;
+    timed = stage(data, bytes);
   } else if (bytes > 0) {
     std::memcpy(line.payload, data, bytes);
   }
   ++sent_;
   const PipeLine::Kind kind = direct ? PipeLine::direct : staged ? PipeLine::staged : PipeLine::eager;
-  line.publish(static_cast<std::uint32_t>(sent_), tag.number, tag.signature, static_cast<std::uint32_t>(bytes), kind);
+  line.publish(static_cast<std::uint32_t>(sent_), tag.number, tag.signature, static_cast<std::uint32_t>(bytes), kind,
+               timed);
   to_.ring();
   return true;
+}
+
+/// Copies into the next slot; true if the receiver is to say how long reading it took.
+bool ShmSendLink::stage(const std::byte* data, std::size_t bytes) {
+  const std::uint64_t index = staged_++ % slots_;
+  Slot& slot = slot_[index];
+  if (slot.copy.timed) {
+    const std::uint64_t read = pipe_.read_ticks[index].load(std::memory_order_relaxed);
+    choice_.learn(slot.copy.past, static_cast<float>(slot.ticks + read) / static_cast<float>(slot.bytes));
+  }
+  slot.freed_by = sent_ + 1;
+  slot.bytes = static_cast<std::uint32_t>(bytes);
+  slot.copy = bytes < kStreamedFrom ? StagingChoice::Copy{} : choice_.next();
+  const std::uint64_t start = slot.copy.timed ? ticks() : 0;
+  copy(pipe_.slot(index), data, bytes, slot.copy.past);
+  if (slot.copy.timed) slot.ticks = ticks() - start;
+  return slot.copy.timed;
 }
 
 std::uint64_t ShmSendLink::released() {
@@ -79,7 +98,10 @@ std::optional<Arrival> ShmRecvLink::poll() {
   const Expected& expected = expected_[first_expected_];
   const OperationTag tag{line.number, line.signature};
   if (tag != expected.tag || line.bytes() != expected.bytes) return Arrival{nullptr, line.bytes(), tag};
-  if (fetched_ == nullptr) fetched_ = fetch(line, expected);
+  if (fetched_ == nullptr) {
+    if (line.timed()) fetched_at_ = ticks();
+    fetched_ = fetch(line, expected);
+  }
   if (fetched_ == nullptr) return std::nullopt;  // error() says why
   return Arrival{fetched_, line.bytes(), tag};
 }
@@ -105,7 +127,13 @@ const std::byte* ShmRecvLink::fetch(const PipeLine& line, const Expected& expect
 }
 
 void ShmRecvLink::release() {
-  if (pipe_.lines[consumed_ % kPipeLines].kind() == PipeLine::staged) ++staged_;
+  const PipeLine& line = pipe_.lines[consumed_ % kPipeLines];
+  if (line.kind() == PipeLine::staged) {
+    if (line.timed())
+      pipe_.read_ticks[staged_ % slots_].store(static_cast<std::uint32_t>(ticks() - fetched_at_),
+                                               std::memory_order_relaxed);
+    ++staged_;
+  }
   ++consumed_;
   first_expected_ = (first_expected_ + 1) & (expected_.size() - 1);
   --expected_count_;

@@ -41,17 +41,24 @@ class ShmSendLink final : public SendLink {
  private:
   bool put(const std::byte* data, std::size_t bytes, OperationTag tag, bool may_stay);
   bool has_credit(bool wants_slot);
+  bool stage(const std::byte* data, std::size_t bytes);
 
   const Segment& to_;
   Pipe& pipe_;
   DirectFrom direct_from_;
-  StagingCopy stage_;
+  StagingChoice choice_;
   const std::uint64_t slots_;
   std::uint64_t sent_ = 0;
   std::uint64_t consumed_ = 0;     // as last read
   std::uint64_t last_direct_ = 0;  // number after the last frame offered for pulling
   std::uint64_t staged_ = 0;
-  std::uint64_t slot_freed_by_[slots_for(2)] = {};  // frame that must be consumed before the slot is free
+  struct Slot {
+    std::uint64_t freed_by = 0;  // frame that must be consumed before it is free
+    std::uint64_t ticks = 0;     // of the copy, where timed
+    std::uint32_t bytes = 0;
+    StagingChoice::Copy copy;
+  };
+  Slot slot_[slots_for(2)];
 };
 
 class ShmRecvLink final : public RecvLink {
@@ -83,6 +90,7 @@ class ShmRecvLink final : public RecvLink {
   std::size_t first_expected_ = 0;
   std::size_t expected_count_ = 0;
   const std::byte* fetched_ = nullptr;
+  std::uint64_t fetched_at_ = 0;  // ticks, where timed
   std::unique_ptr<std::byte[]> bounce_;
   std::unique_ptr<Error> error_;
 };

@@ -1,39 +1,33 @@
 #include "transport/shm/staging.hpp"
 
 #include <algorithm>
-#include <cstring>
-
-#include "base/clock.hpp"
-#include "reduce/reduce.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::size_t kJudgedFrom = 2048;  // bytes; below, the clock costs more than the choice gains
+constexpr float kClearly = 0.9F;  // as much of the other way's cost, to change to a way
 
 }  // namespace
 
-void StagingCopy::operator()(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes < kJudgedFrom) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  const bool trial = turn_ + kTrials >= window_;
-  const bool past = past_ != trial;
-  const std::uint64_t start = ticks();
-  copy(to, from, bytes, past);
-  judge(past, static_cast<float>(ticks() - start) / static_cast<float>(bytes));
+StagingChoice::Copy StagingChoice::next() {
+  if (turn_ == window_) turn_ = 0;
+  const unsigned left = window_ - turn_++;
+  const bool other = left <= kSamples;
+  return {past_ != other, left <= 2 * kSamples};
 }
 
-void StagingCopy::judge(bool past, float cost) {
-  float& best = best_[past ? 1 : 0];
-  best = std::min(best, cost);
-  if (++turn_ < window_) return;
-  const bool better = best_[1] < best_[0];
-  window_ = better == past_ ? std::min(window_ * 2, kLongest) : kShortest;
-  past_ = better;
+void StagingChoice::learn(bool past, float cost) {
+  best_[past ? 1 : 0] = std::min(best_[past ? 1 : 0], cost);
+  ++learned_[past ? 1 : 0];
+  if (learned_[0] < kSamples || learned_[1] < kSamples) return;
+  const bool change = best_[past_ ? 0 : 1] < best_[past_ ? 1 : 0] * kClearly;
+  window_ = change ? kShortest : std::min(window_ * 2, kLongest);
+  past_ = past_ != change;
   turn_ = 0;
-  best_[0] = best_[1] = kNever;
+  for (const int way : {0, 1}) {
+    learned_[way] = 0;
+    best_[way] = kNever;
+  }
 }
 
 }  // namespace tutti
