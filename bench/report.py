@@ -3,6 +3,7 @@
 from launch import PEERS, SETTINGS
 
 NEAR_BELOW_NS = 90
+SURELY_SLOWER = 8  # than the best peer: more than the classes differ
 KB, MB = 1 << 10, 1 << 20
 
 
@@ -14,17 +15,21 @@ def class_of(stamp_ns):
 
 
 def minima(rows):
-    """{(scenario, class, collective, bytes): {library: us}}; a peer measured in the other class only has None."""
+    """{(scenario, class, collective, bytes): {library: us}}; None for a peer measured in another class only, unless it
+    was so slow there that it cannot be the best here."""
     best, seen = {}, {}
     for row in rows:
         key = (row["scenario"], class_of(row["stamp_ns"]), row["collective"], row["bytes"])
         library = row["library"].replace("limit/streamed", "limit")  # the limit is the better of its two forms
         cell = best.setdefault(key, {})
         cell[library] = min(row["us"], cell.get(library, float("inf")))
-        seen.setdefault((key[0], *key[2:]), set()).add(library)
+        elsewhere = seen.setdefault((key[0], *key[2:]), {})
+        elsewhere[library] = min(row["us"], elsewhere.get(library, float("inf")))
     for key, cell in best.items():
-        for library in seen[(key[0], *key[2:])]:
-            cell.setdefault(library, None)
+        fastest = min((cell[peer] for peer in PEERS if peer in cell), default=0)
+        for library, us in seen[(key[0], *key[2:])].items():
+            if library not in cell and not us > SURELY_SLOWER * fastest > 0:
+                cell[library] = None
     return best
 
 

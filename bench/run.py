@@ -2,7 +2,8 @@
 """Peers side by side: the same loop through tutti, Open MPI, MPICH and Gloo, in turn, round after round, on the same
 cores. Prints the table and writes BUILD/bench/peers.json (the bars), rows.json (every row) and a plot per collective.
 
-  bench/run.py BUILD [--quick] [--only two,eight,network] [--collectives all_reduce,...] [--rounds N]
+  bench/run.py BUILD [--quick] [--only two,eight,network] [--collectives all_reduce,...]
+                     [--libraries tutti,openmpi,...] [--rounds N]
   bench/run.py BUILD --base PROGRAM      our own build against another one's tutti_peer
 """
 
@@ -29,6 +30,7 @@ def parse_arguments():
     parser.add_argument("--base", type=Path, help="tutti_peer of the build to compare with")
     parser.add_argument("--only", default="two,eight,network", help="scenarios")
     parser.add_argument("--collectives", help="only these")
+    parser.add_argument("--libraries", help="only these")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--largest", type=int, help="bytes")
     parser.add_argument("--point-ms", type=float, help="time for one collective at one size")
@@ -53,6 +55,8 @@ def scenarios_of(arguments, network):
             scenario.largest = arguments.largest
         if arguments.collectives:
             scenario.collectives = tuple(arguments.collectives.split(","))
+        if arguments.libraries:
+            scenario.libraries = tuple(arguments.libraries.split(","))
         if arguments.base:
             scenario.libraries = ("base", "this")
             if scenario.name == "two":

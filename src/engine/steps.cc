@@ -12,6 +12,7 @@ namespace {
 
 /// Pulled operands are worked on in pieces that stay in the cache between the pull and the arithmetic.
 constexpr std::size_t kPullBytes = 128 << 10;
+constexpr std::size_t kStagedPiece = 16 << 10;
 
 /// Whether a chunk's tile travels at all: what has no bytes travels once, to keep the order it stands for.
 bool travels(std::size_t bytes, std::size_t tile) { return bytes > 0 || tile == 0; }
@@ -238,7 +239,9 @@ bool Execution::run_reduce(const WorkerState& state, const PlanStep& ready) {
     std::size_t bytes = spans[0].bytes;
     for (std::size_t i = 1; i < source_count + target_count; ++i) bytes = std::min(bytes, spans[i].bytes);
     if (bounce_.size() < pulled * kPullBytes) bounce_.resize(pulled * kPullBytes);
-    const std::size_t piece = pulled > 0 ? kPullBytes : bytes;
+    // What others read goes the way that is best for them, after what stays.
+    const bool stages = now_->staged && !stream_ && target_count == 2 && step.targets[1].buffer == Buffer::scratch;
+    const std::size_t piece = pulled > 0 ? kPullBytes : stages ? kStagedPiece : bytes;
     for (std::size_t at = 0; at < bytes; at += piece) {
       const std::size_t now = std::min(piece, bytes - at);
       std::size_t bounce = 0;
@@ -247,9 +250,10 @@ bool Execution::run_reduce(const WorkerState& state, const PlanStep& ready) {
       if (state_ != State::running) return false;
       for (std::size_t i = 0; i < target_count; ++i) pointers[source_count + i] = spans[source_count + i].data + at;
       const std::uint64_t start = now_->staged ? ticks() : 0;
-      combine(const_cast<void* const*>(pointers + source_count), static_cast<int>(target_count), pointers,
+      combine(const_cast<void* const*>(pointers + source_count), stages ? 1 : static_cast<int>(target_count), pointers,
               static_cast<int>(source_count), now, step.completes);
       if (now_->staged) host_->count_stage_read(ticks() - start, now * (source_count - 1));
+      if (stages) host_->copy_to_stage(spans[source_count + 1].data + at, spans[source_count].data + at, now);
     }
   }
   return true;

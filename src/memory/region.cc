@@ -20,6 +20,10 @@
 namespace tutti {
 namespace {
 
+/// Buffers of a power of two, one after the other, would compete for the same lines of the caches at the same offsets.
+constexpr std::size_t kPaddedFrom = 1 << 20;
+constexpr std::size_t kPadding = 17 * 4096;
+
 struct Region {
   RegionName name;
   const std::byte* base = nullptr;
@@ -90,20 +94,21 @@ Result<void*> allocate(std::size_t bytes) {
   Fd descriptor(::memfd_create("tutti", MFD_CLOEXEC));
   if (!descriptor) return system_error("allocate: memfd_create");
   // Reserves the pages now, so that a full memory file system is an error here and not a SIGBUS later.
-  if (const int error = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes)); error != 0) {
+  const std::size_t padded = bytes + (bytes >= kPaddedFrom ? kPadding : 0);
+  if (const int error = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(padded)); error != 0) {
     errno = error;
     return system_error(fmt::format("allocate: reserving {} bytes", bytes));
   }
-  Result<Mapping> mapping = Mapping::of(descriptor.get(), bytes);
+  Result<Mapping> mapping = Mapping::of(descriptor.get(), padded);
   if (!mapping) return tl::unexpected(mapping.error());
-  ::madvise(mapping->data(), bytes, MADV_HUGEPAGE);
+  ::madvise(mapping->data(), padded, MADV_HUGEPAGE);
   struct stat info {};
   if (::fstat(descriptor.get(), &info) != 0) return system_error("allocate: fstat");
   Region region;
   region.base = mapping->data();
   region.name.descriptor = descriptor.get();
   region.name.inode = info.st_ino;
-  region.name.bytes = bytes;
+  region.name.bytes = padded;
   void* const base = mapping->data();
   registry().add(region, {std::move(*mapping), std::move(descriptor)});
   return base;

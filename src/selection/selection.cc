@@ -10,7 +10,8 @@ namespace {
 
 // Tiles: what a rank puts into a pipe before it takes its turn, what it reduces of its peers' memory at a time.
 constexpr std::size_t kPipeTile = 64 << 10;
-constexpr std::size_t kMappedTile = 1 << 20;
+constexpr std::size_t kLargePipeTile = 256 << 10;
+constexpr std::size_t kMappedTile = 4 << 20;
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -117,7 +118,9 @@ std::size_t oneshot_limit(const Situation& s) {
 
 Choice on_one_host(const Situation& s) {
   if (s.bytes <= oneshot_limit(s)) return {.algorithm = "oneshot"};
-  Choice choice{.algorithm = s.ranks == 2 ? "oneshot" : "staged", .tile = s.ranks == 2 ? kPipeTile : 0};
+  const bool staged = s.ranks > 2 || (s.collective == Collective::all_reduce && s.bytes >= (1 << 20));
+  Choice choice{.algorithm = staged ? "staged" : "oneshot"};
+  if (!staged) choice.tile = s.bytes < (1 << 20) ? kPipeTile : kLargePipeTile;
   if (s.collective == Collective::gather || s.collective == Collective::scatter) choice = {.algorithm = "oneshot"};
   choice.when_mapped = mapped_program(s.collective);
   choice.mapped_tile = choice.when_mapped.empty() ? 0 : kMappedTile;
