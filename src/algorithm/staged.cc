@@ -1,8 +1,8 @@
 // One-sided algorithms that touch no rank's buffers but through scratch: what others need is copied there once, and
 // whoever needs it reads it there. For memory that peers cannot map.
 //
-// No rank waits for its readers at the end. The engine gives two programs in a row different scratch, and every rank
-// waits in each for something of all who may read its scratch, so nobody reads what is written two programs later.
+// Where every rank waits for a signal of every other, none waits for its readers at the end: the engine gives two such
+// programs in a row different scratch, and whoever ends the second knows that all have ended the first.
 #include "algorithm/families.hpp"
 #include "algorithm/one_sided.hpp"
 
@@ -89,7 +89,7 @@ void all_to_all(PartBuilder& part) {
   }
 }
 
-/// The root's second wait is for the others to have read: they wait for nobody else.
+/// The others hear of nobody but the root, so it waits for them to have read.
 void broadcast(PartBuilder& part) {
   const int root = part.shape().root;
   const Cells staged = part.scratch(1);

@@ -22,8 +22,9 @@ bool holds_all_blocks(Collective collective, Buffer buffer) {
   }
 }
 
-/// Targets beyond this leave the caches anyway, so stores go past them.
-constexpr std::size_t kStreamBytes = 16 << 20;
+/// Where the targets of a host's ranks together take more than this, they leave the caches anyway, so stores go past
+/// them.
+constexpr std::size_t kStreamBytes = 32 << 20;
 
 /// The checker proves programs for links that take two chunks before the receiver takes one. So much must fit in a
 /// link, whatever carries it. Ranks need not agree on the number of tiles: a transfer has as many on both its ends.
@@ -42,7 +43,8 @@ Status Execution::start(const Way& way, const Way& when_mapped, const Call& call
   kernel_ = reduces_here ? find_kernel(call.type, call.reduction.op) : nullptr;
   base_[0] = static_cast<std::byte*>(const_cast<void*>(call.send));
   base_[1] = static_cast<std::byte*>(call.recv);
-  stream_ = bytes_of(call, way.plan->shape.ranks) >= kStreamBytes;
+  const std::size_t bytes = bytes_of(call, way.plan->shape.ranks);
+  stream_ = bytes >= kStreamBytes / static_cast<std::size_t>(way.plan->shape.ranks);
   Status bound = bind(way, call, bound_[0]);
   bound_[1].plan = nullptr;
   if (bound && when_mapped.plan != nullptr) bound = bind(when_mapped, call, bound_[1]);
@@ -68,6 +70,7 @@ void Execution::begin(OperationTag tag) {
   state_ = State::running;
   prepare();
   deciding_ = false;
+  if (now_->staged) host_->begin_turn();
   if (now_->plan->one_sided || bound_[1].plan != nullptr) enter();
 }
 
@@ -196,8 +199,10 @@ bool Execution::know(const std::vector<Cells>& cells) {
 
 bool Execution::learn(int peer) {
   const Entry& entry = host_->entry_of(peer);
-  if (entry.number.load(std::memory_order_acquire) != tag_.number + 1) return false;
-  if (has_another_call(peer, entry)) return false;
+  const auto ahead = static_cast<std::int32_t>(entry.number.load(std::memory_order_acquire) - (tag_.number + 1));
+  if (ahead < 0) return false;
+  if (ahead == 0 && has_another_call(peer, entry)) return false;
+  // A peer that has gone on from this operation can have left us nothing to read but what it staged.
   Remote& remote = remotes_[static_cast<std::size_t>(peer)];
   PeerMemory& memory = host_->memory_of(peer);
   const Entry::Side* const sides[2] = {&entry.input, &entry.output};
@@ -272,7 +277,10 @@ bool Execution::run_worker(std::size_t index) {
     }
     ++state.tile;
     state.step = 0;
-    if (now_->staged && all_reached(state.tile)) host_->next_turn();
+    if (now_->staged && all_reached(state.tile)) {
+      host_->end_turn(now_->plan->all_hear);
+      if (state.tile < now_->tiles) host_->begin_turn();
+    }
   }
   ++finished_;
   return true;

@@ -122,7 +122,8 @@ class Execution {
   void line_up();
   std::optional<BriefStep> shorten(const PlanWorker& worker, const PlanStep& ready) const;
   bool run_brief();
-  bool take_brief(const BriefStep& step, const std::byte* local, std::byte* target);
+  bool take_brief(const BriefStep& step);
+  std::byte* at(const BriefStep::Place& place);
   Extent extent_on(int rank, Buffer buffer, int chunk) const;
   Extent scratch_extent(int rank, int chunk) const;
   Extent tile_extent(const Cells& cells, int chunk, std::size_t tile) const;

@@ -24,9 +24,11 @@ class Compiler {
     plan->rank = rank_;
     plan->one_sided = program_.one_sided;
     plan->scratch_chunks = part_.scratch_chunks;
-    if (program_.one_sided)
-      for (int peer = 0; peer < program_.shape.ranks; ++peer)
-        plan->stage_chunks = std::max(plan->stage_chunks, program_.part(peer).scratch_chunks);
+    for (int peer = 0; program_.one_sided && peer < program_.shape.ranks; ++peer) {
+      const RankProgram part = program_.part(peer);
+      plan->stage_chunks = std::max(plan->stage_chunks, part.scratch_chunks);
+      plan->all_hear = plan->all_hear && hears_all(part, peer, program_.shape.ranks);
+    }
     plan->scratch_like.assign(static_cast<std::size_t>(part_.scratch_chunks), Cells{kSelf, Buffer::input, 0, 0});
     for (const Worker& worker : part_.workers) {
       Result<PlanWorker> ready = resolve(worker);

@@ -44,8 +44,9 @@ struct Plan {
   bool one_sided = false;
   int chunks = 0;  // of all steps' cells
   int scratch_chunks = 0;
-  int stage_chunks = 0;             // one-sided: the most scratch chunks any rank has; peers can reach them
-  bool reaches = false;             // reads or writes peers' input or output
+  int stage_chunks = 0;  // one-sided: the most scratch chunks any rank has; peers can reach them
+  bool all_hear = true;  // every rank hears of every other: its scratch may be read until the program after the next
+  bool reaches = false;  // reads or writes peers' input or output
   std::vector<Cells> scratch_like;  // per scratch chunk: an input or output cell of its size; count 0: not known
   std::vector<PlanWorker> workers;
   std::vector<int> touched;     // ranks whose memory this one reads or writes: it waits for their entry

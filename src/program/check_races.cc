@@ -48,14 +48,6 @@ class HappensBefore {
     return at_end_[static_cast<std::size_t>(rank)].last(graph_.at(event).worker) >= event;
   }
 
-  /// After all events: `other` had begun before the last step of `rank`.
-  bool has_begun_before_end(int other, int rank) const {
-    const Clock& end = at_end_[static_cast<std::size_t>(rank)];
-    for (std::size_t worker = 0; worker < parts_.workers.size(); ++worker)
-      if (parts_.rank_of(static_cast<int>(worker)) == other && end.last(static_cast<int>(worker)) >= 0) return true;
-    return false;
-  }
-
  private:
   using SharedClock = std::shared_ptr<Clock>;
   struct Sent {
@@ -196,23 +188,24 @@ class Races {
     if (located.owner != rank_of(event)) remote_[{located.owner, graph_.at(event).worker, touch}] = {event, &cells};
   }
 
-  /// Nobody may touch a rank's buffers after it has returned. Its scratch may be read until it ends the next program
-  /// after this, for which it must hear from the reader there, and so here.
+  /// Nobody may touch a rank's buffers after it has returned. Its scratch may be read, where every rank hears of every
+  /// other: the program after the next one, which writes it again, then begins after all have ended this one.
   Found check_ends() const {
+    const bool all_hear = do_all_hear();
     for (const auto& [key, access] : remote_) {
       const auto& [owner, worker, touch] = key;
-      if (before_.is_before_end(access.event, owner)) continue;
-      const std::string what = name(access.event, *access.cells, 0);
-      if (touch != Touch::reads_scratch)
-        return violation(access.event,
-                         fmt::format("{} {}, but rank {} may return before: no step of it comes after this",
-                                     touch == Touch::writes ? "writes" : "reads", what, owner));
-      if (!before_.has_begun_before_end(rank_of(access.event), owner))
-        return violation(access.event, fmt::format("reads {}, but rank {} may have ended another program by then: it "
-                                                   "waits for nothing of rank {}",
-                                                   what, owner, rank_of(access.event)));
+      if (before_.is_before_end(access.event, owner) || (touch == Touch::reads_scratch && all_hear)) continue;
+      return violation(access.event, fmt::format("{} {}, but rank {} may return before: no step of it comes after this",
+                                                 touch == Touch::writes ? "writes" : "reads",
+                                                 name(access.event, *access.cells, 0), owner));
     }
     return std::nullopt;
+  }
+
+  bool do_all_hear() const {
+    for (int rank = 0; rank < parts_.shape.ranks; ++rank)
+      if (!hears_all(parts_.ranks[static_cast<std::size_t>(rank)], rank, parts_.shape.ranks)) return false;
+    return true;
   }
 
   Found conflict(int event, std::string_view verb, const Cells& cells, int offset, int other,

@@ -1,5 +1,6 @@
 #include "program/program.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -29,6 +30,15 @@ std::string_view name_of(StepKind kind) {
       "copy", "reduce", "signal", "wait"};
   const auto index = static_cast<std::size_t>(kind);
   return index < std::size(kNames) ? kNames[index] : "?";
+}
+
+bool hears_all(const RankProgram& part, int rank, int ranks) {
+  std::vector<bool> heard(static_cast<std::size_t>(ranks));
+  heard[static_cast<std::size_t>(rank)] = true;
+  for (const Worker& worker : part.workers)
+    for (const Step& step : worker.steps)
+      if (step.kind == StepKind::wait) heard[static_cast<std::size_t>(step.peer)] = true;
+  return std::find(heard.begin(), heard.end(), false) == heard.end();
 }
 
 int input_chunks(const Shape& shape, int rank) {

@@ -118,6 +118,9 @@ struct RankProgram {
   bool operator==(const RankProgram&) const = default;
 };
 
+/// Whether the rank waits for a signal of every other rank, so that when it is done it knows all to have begun.
+bool hears_all(const RankProgram& part, int rank, int ranks);
+
 /// What a program is for. Chunks: all_reduce, reduce, broadcast, barrier and point_to_point split the whole vector
 /// into `chunks`; the others split each rank's block into `chunks`, and chunk j of rank b's block has index
 /// b * chunks + j where a buffer holds the blocks of all ranks.

@@ -60,11 +60,8 @@ bool Host::take_signal(int peer, int channel) {
   return true;
 }
 
-void Host::next_turn() {
-  StageReads& reads = own_.head().stage_reads[turn_];
-  reads.ticks.store(turns_[turn_].read_ticks, std::memory_order_relaxed);
-  reads.bytes.store(turns_[turn_].read_bytes, std::memory_order_relaxed);
-  turn_ = !turn_;
+/// Learns what the last turn on this half has cost, and chooses how this one copies.
+void Host::begin_turn() {
   Turn& turn = turns_[turn_];
   if (turn.copy.timed && turn.write_bytes > 0) {
     std::uint64_t read_ticks = 0;
@@ -80,6 +77,13 @@ void Host::next_turn() {
                                          static_cast<float>(read_ticks) / static_cast<float>(read_bytes));
   }
   turn = Turn{.copy = staging_.next()};
+}
+
+void Host::end_turn(bool change_halves) {
+  StageReads& reads = own_.head().stage_reads[turn_];
+  reads.ticks.store(turns_[turn_].read_ticks, std::memory_order_relaxed);
+  reads.bytes.store(turns_[turn_].read_bytes, std::memory_order_relaxed);
+  if (change_halves) turn_ = !turn_;
 }
 
 void Host::copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -33,11 +33,12 @@ class Host {
   /// Whether all ranks are threads of this process.
   bool is_one_process() const { return one_process_; }
 
-  /// Scratch that peers read: this rank's, and a peer's, in the turn it is. Two programs in a row use different halves,
-  /// so a peer may still read the last one's while the next is written.
+  /// Scratch that peers read: this rank's, and a peer's, in the turn it is. Programs in which a peer may still read when
+  /// its owner has ended take turns with the halves; others use what the next turn will.
   std::byte* stage() const { return own_.stage(turn_); }
   std::byte* stage_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
-  void next_turn();
+  void begin_turn();
+  void end_turn(bool change_halves);
   /// Likewise for what ranks say of an operation as they enter it.
   Entry& next_entry() {
     entry_ = !entry_;
