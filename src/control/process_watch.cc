@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "base/settings.hpp"
@@ -15,9 +14,12 @@
 namespace tutti {
 namespace {
 
+/// Empty where the process ends meanwhile: reading fails then, and a bare stream buffer would throw.
 std::string contents_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 std::string target_of(const char* link) {

@@ -27,6 +27,7 @@ constexpr std::size_t kPadding = 17 * 4096;
 struct Region {
   RegionName name;
   const std::byte* base = nullptr;
+  std::size_t bytes = 0;  // as asked for
 };
 
 struct Owner {
@@ -109,6 +110,7 @@ Result<void*> allocate(std::size_t bytes) {
   region.name.descriptor = descriptor.get();
   region.name.inode = info.st_ino;
   region.name.bytes = padded;
+  region.bytes = bytes;
   void* const base = mapping->data();
   registry().add(region, {std::move(*mapping), std::move(descriptor)});
   return base;
@@ -124,7 +126,7 @@ std::optional<RegionView> find_region(const void* memory, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   for (const Region& region : *registry().snapshot()) {
     const auto base = reinterpret_cast<std::uintptr_t>(region.base);
-    if (address >= base && address - base <= region.name.bytes && region.name.bytes - (address - base) >= bytes)
+    if (address >= base && address - base <= region.bytes && region.bytes - (address - base) >= bytes)
       return RegionView{region.name, address - base};
   }
   return std::nullopt;
