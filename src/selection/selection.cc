@@ -128,6 +128,7 @@ Choice on_one_host(const Situation& s) {
 }
 
 Choice across_hosts(const Situation& s) {
+  if (s.ranks == 2) return {.algorithm = "oneshot"};
   const bool levels = s.hosts < s.ranks && s.even_hosts && s.hosts > 1;
   const std::size_t small = 8 << 10;
   switch (s.collective) {
@@ -143,7 +144,7 @@ Choice across_hosts(const Situation& s) {
     case Collective::broadcast:
     case Collective::reduce:
       if (s.bytes <= small) return {.algorithm = "binomial"};
-      return {.algorithm = s.ranks <= 2 ? "oneshot" : "ring", .tile = 256 << 10};
+      return {.algorithm = "ring", .tile = 256 << 10};
     case Collective::all_to_all:
       if (s.bytes <= small && s.ranks > 8) return {.algorithm = "bruck"};
       return {.algorithm = "oneshot"};
