@@ -40,7 +40,7 @@ bench-compare: bench-build ## this tree against another revision's library: make
 bench-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target peers micro_bench reduce_bench
+	@cmake --build $(BUILD) -j $(JOBS) --target peers costs_bench micro_bench reduce_bench
 
 lint: ## format, clang-tidy, self-contained headers, direction of includes
 	@scripts/install-deps lint

@@ -110,7 +110,7 @@ class Launcher:
                 shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
 
     def _arguments(self, library, scenario, options):
-        memory = library.partition("/")[2] or "ordinary"
+        memory = {"allocated": "allocated", "streamed": "streamed"}.get(library.partition("/")[2], "ordinary")
         return [
             str(self.program(library)),
             "--collectives", ",".join(scenario.collectives),
@@ -134,6 +134,8 @@ class Launcher:
         for rank in range(scenario.ranks):
             own = dict(environment, BENCH_RANK=str(rank), TUTTI_RANK=str(rank), TUTTI_SIZE=str(scenario.ranks),
                        TUTTI_ADDRESS=f"{address}:{port}", TUTTI_SECRET="bench")
+            if library.endswith("/one lane"):
+                own["TUTTI_TCP_LANES"] = "1"
             command = arguments
             if scenario.network:
                 host = scenario.hosts[rank]

@@ -47,7 +47,7 @@ class Point {
   double measure(double point_ms) {
     spoil(recv_, shape_.recv);
     library_.prepare(operation(0));
-    fit_batch(meeting_.first(run_batch()), point_ms);
+    fit_batch(point_ms);
     const auto start = Clock::now();
     run_batch();
     const double batch_ms = std::max(1e-3, meeting_.first(microseconds_since(start) / 1000));
@@ -70,9 +70,12 @@ class Point {
   }
 
   /// Where operations are slow, a batch is no more of them than fit a repetition.
-  void fit_batch(double batch_us, double point_ms) {
-    const double share = point_ms * 1000 / kRepetitions / batch_us;
-    if (share < 1) batch_ = std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(batch_) * share));
+  void fit_batch(double point_ms) {
+    const std::size_t most = batch_;
+    batch_ = 1;
+    run_batch();
+    const double fitting = point_ms * 1000 / kRepetitions / meeting_.first(run_batch());
+    batch_ = static_cast<std::size_t>(std::clamp(fitting, 1.0, static_cast<double>(most)));
   }
 
   /// Microseconds of the whole batch, on this rank.
