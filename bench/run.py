@@ -20,7 +20,7 @@ from pathlib import Path
 
 import plot
 import report
-from launch import Launcher, LaunchError, Network, Scenario, iperf_bytes_per_second
+from launch import PEERS, Launcher, LaunchError, Network, Scenario, iperf_bytes_per_second
 
 MB = 1 << 20
 
@@ -86,8 +86,20 @@ class Progress:
             sys.stderr.write("\r\033[K")
 
 
+def hopeless_peers(rows):
+    """(scenario, library) of peers that are nowhere within twice the best peer's time; slow ones take most of a round."""
+    best, theirs = {}, {}
+    for row in rows:
+        if row["library"] in PEERS:
+            point = (row["scenario"], row["collective"], row["bytes"])
+            best[point] = min(row["us"], best.get(point, float("inf")))
+            theirs.setdefault((row["scenario"], row["library"]), {})[point] = row["us"]
+    return {key for key, points in theirs.items() if all(us > 2 * best[point] for point, us in points.items())}
+
+
 def measure(launcher, scenarios, rounds, options, timeout):
-    """Every library of every scenario, once a round; a library that fails is named and left out from then on."""
+    """Every library of every scenario, once a round; a library that fails is named and left out from then on, and so
+    is a peer that in the first round was far from the best everywhere."""
     rows, broken = [], set()
     progress = Progress(rounds * sum(len(s.libraries) for s in scenarios))
     for number in range(rounds):
@@ -103,6 +115,10 @@ def measure(launcher, scenarios, rounds, options, timeout):
                     progress.note(f"bench: {scenario.title}: {error}")
                     continue
                 rows += [dict(row, scenario=scenario.name, round=number) for row in found]
+        if number == 0:
+            for name, library in sorted(hopeless_peers(rows) - broken):
+                progress.note(f"bench: {name}: {library} is nowhere near the best peer: one round of it is enough")
+                broken.add((name, library))
     progress.end()
     return rows
 

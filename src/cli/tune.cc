@@ -42,7 +42,7 @@ int run_as_rank(const TuneOptions& tuning, bool show) {
     return 1;
   }
   if (!speaks) return 0;
-  const auto rules = rules_of(*trials);
+  const auto rules = rules_of(*trials, communicator->layout());
   for (const Rule& rule : rules) fmt::print("{}\n", to_string({rule}));
   if (show) return 0;
   const std::string path = tuning_path(communicator->size(), communicator->layout().hosts);

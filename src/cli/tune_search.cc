@@ -113,7 +113,9 @@ Result<std::vector<Trial>> search_programs(Communicator& communicator, const Tun
   return trials;
 }
 
-std::vector<Rule> rules_of(const std::vector<Trial>& trials) {
+std::vector<Rule> rules_of(const std::vector<Trial>& trials, const HostLayout& hosts) {
+  Layout layout;
+  layout.host_of = hosts.host_of_rank;
   std::map<Collective, std::map<std::size_t, Trial>> best;
   for (const Trial& trial : trials) {
     if (trial.microseconds < 0) continue;
@@ -127,9 +129,11 @@ std::vector<Rule> rules_of(const std::vector<Trial>& trials) {
     for (auto at = sizes.begin(); at != sizes.end(); ++at) {
       const auto next = std::next(at);
       Choice choice = at->second.choice;
-      if (choice.algorithm == "direct_pull" &&
-          (collective == Collective::all_reduce || collective == Collective::all_gather))
-        choice.when_mapped = "direct_push", choice.mapped_tile = choice.tile;
+      // Trials run in ordinary memory; what runs in memory that can be mapped stays as it is.
+      const Choice standard =
+          select({.collective = collective, .bytes = at->first, .ranks = layout.ranks(), .hosts = layout.hosts()}, {});
+      choice.when_mapped = standard.when_mapped;
+      choice.mapped_tile = standard.mapped_tile;
       // Between two sizes measured the border lies at their geometric mean: 8 times apart, about a factor of 3.
       const std::uint64_t last = next == sizes.end() ? ~std::uint64_t{0} : at->first * 3;
       if (!rules.empty() && rules.back().collective == collective && rules.back().choice == choice)

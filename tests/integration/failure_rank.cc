@@ -1,6 +1,7 @@
 // One rank of a job that something bad happens to. It reduces in a loop until it is told to stop (a line on standard
-// input of any rank) or a call fails, and says on standard output, a line each, what it goes through:
-//   ready                            it is in the loop
+// input of any rank) or a call fails, or makes the one call it is told (--call). It says on standard output, a line
+// each, what it goes through:
+//   ready                            it is in the loop, or about to make the one call
 //   failed CODE PEER MESSAGE         a call failed
 //   shrunk SIZE RANK                 shrink gave a communicator
 //   right                            all results were right, to the end
@@ -18,6 +19,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +38,10 @@ struct Arguments {
   bool forbids_attach = false;
   bool sits_out = false;
   bool exits_early = false;
+  std::string call;  // empty: all_reduce, in the loop
+  DataType type = DataType::float32;
+  Operator op = Operator::sum;
+  int root = 0;
 };
 
 void say(const std::string& line) {
@@ -66,14 +72,31 @@ void forbid_attach() {
 /// A worker such as data loaders make; it holds copies of all our descriptors.
 void fork_child() {
   const pid_t child = ::fork();
-  if (child == 0)
-    for (;;) ::pause();
-  say(fmt::format("child {}", child));
+  if (child != 0) return;
+  // The rank's death does not end it, but the end of the test that holds our input does.
+  pollfd input{STDIN_FILENO, 0, 0};
+  while (::poll(&input, 1, -1) <= 0) {
+  }
+  std::_Exit(0);
 }
 
 bool told_to_stop() {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   return ::poll(&input, 1, 0) > 0;
+}
+
+/// Buffers are of the size this rank believes in: one that is overrun by a peer's shows under a sanitizer.
+Status make_call(Communicator& communicator, const Arguments& arguments) {
+  const std::size_t bytes = arguments.count * size_of(arguments.type);
+  const std::vector<std::byte> send(bytes);
+  std::vector<std::byte> recv(bytes);
+  if (arguments.call == "all_reduce")
+    return communicator.all_reduce(send.data(), recv.data(), arguments.count, arguments.type, arguments.op);
+  if (arguments.call == "reduce")
+    return communicator.reduce(send.data(), recv.data(), arguments.count, arguments.type, arguments.op, arguments.root);
+  if (arguments.call == "broadcast")
+    return communicator.broadcast(send.data(), recv.data(), arguments.count, arguments.type, arguments.root);
+  return fail(ErrorCode::invalid_argument, fmt::format("no call '{}' here", arguments.call));
 }
 
 /// Element 0 says whether to stop, the others are known.
@@ -134,6 +157,14 @@ int run(int argc, char** argv) {
   app.add_flag("--forbid-attach", arguments.forbids_attach);
   app.add_flag("--sit-out", arguments.sits_out, "enter nothing until told to stop");
   app.add_flag("--exit-early", arguments.exits_early, "exit, without a word, in the loop");
+  app.add_option("--call", arguments.call, "all_reduce, reduce or broadcast: call it once");
+  app.add_option("--type", arguments.type, "of --call")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, DataType>{{"float32", DataType::float32}, {"int32", DataType::int32}}));
+  app.add_option("--operator", arguments.op, "of --call")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Operator>{{"sum", Operator::sum}, {"max", Operator::max}}));
+  app.add_option("--root", arguments.root, "of --call");
   CLI11_PARSE(app, argc, argv);
   if (arguments.forbids_attach) forbid_attach();
   Options options = Options::from_environment();
@@ -150,7 +181,13 @@ int run(int argc, char** argv) {
     while (!told_to_stop()) ::usleep(1000);
     return 0;
   }
-  if (Status done = reduce_until_told(**communicator, arguments); !done) {
+  if (!arguments.call.empty()) {
+    if (Status met = (*communicator)->barrier(); !met) say_failed(met.error());
+    say("ready");
+  }
+  if (Status done =
+          arguments.call.empty() ? reduce_until_told(**communicator, arguments) : make_call(**communicator, arguments);
+      !done) {
     say_failed(done.error());
     return arguments.shrinks ? go_on(**communicator, arguments) : 1;
   }
