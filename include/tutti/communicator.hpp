@@ -46,6 +46,7 @@ struct HostLayout {
 struct Call;
 struct ExecutionState;
 struct Program;
+struct TcpCounters;
 
 /// An operation under way. Copyable; the operation goes on if all handles are dropped.
 class Work {
@@ -146,6 +147,7 @@ class Communicator {
  private:
   friend class Group;
   friend Status install_program(Communicator& communicator, Program program);
+  friend TcpCounters network_traffic(const Communicator& communicator);
   explicit Communicator(std::shared_ptr<CommunicatorImpl> impl);
   Result<Work> submit(const Result<Call>& call);
   std::shared_ptr<CommunicatorImpl> impl_;

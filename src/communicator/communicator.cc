@@ -8,6 +8,8 @@
 #include "communicator/group.hpp"
 #include "communicator/impl.hpp"
 #include "communicator/install.hpp"
+#include "communicator/traffic.hpp"
+#include "transport/tcp/tcp.hpp"
 
 namespace tutti {
 namespace {
@@ -104,6 +106,11 @@ Status Communicator::select(std::string_view rules) {
 
 Status install_program(Communicator& communicator, Program program) {
   return communicator.impl_->configure([&](Plans& plans) { plans.install(std::move(program)); });
+}
+
+TcpCounters network_traffic(const Communicator& communicator) {
+  const Tcp* const tcp = communicator.impl_->job()->tcp();
+  return tcp != nullptr ? tcp->counters() : TcpCounters{};
 }
 
 void Communicator::abort(std::string_view reason) {

@@ -99,6 +99,13 @@ Status make_call(Communicator& communicator, const Arguments& arguments) {
   return fail(ErrorCode::invalid_argument, fmt::format("no call '{}' here", arguments.call));
 }
 
+/// A rank whose own part of a call is done, such as the root of a broadcast, hears of trouble later.
+Status call_and_hear(Communicator& communicator, const Arguments& arguments) {
+  Status known = make_call(communicator, arguments);
+  for (; known && !told_to_stop(); known = communicator.status()) ::usleep(1000);
+  return known;
+}
+
 /// Element 0 says whether to stop, the others are known.
 Status reduce_until_told(Communicator& communicator, const Arguments& arguments) {
   std::vector<float> mine(arguments.count), sum(arguments.count);
@@ -185,8 +192,8 @@ int run(int argc, char** argv) {
     if (Status met = (*communicator)->barrier(); !met) say_failed(met.error());
     say("ready");
   }
-  if (Status done =
-          arguments.call.empty() ? reduce_until_told(**communicator, arguments) : make_call(**communicator, arguments);
+  if (Status done = arguments.call.empty() ? reduce_until_told(**communicator, arguments)
+                                           : call_and_hear(**communicator, arguments);
       !done) {
     say_failed(done.error());
     return arguments.shrinks ? go_on(**communicator, arguments) : 1;
