@@ -227,7 +227,7 @@ def iperf_bytes_per_second(network, cores, seconds=2):
             if "listening" in line:
                 break
         answer = subprocess.run(["ip", "netns", "exec", client.namespace, "taskset", "-c", str(cores[-1]), "iperf3", "-J",
-                                 "-c", server.address, "-t", str(seconds)], capture_output=True, text=True,
+                                 "-l", "1M", "-c", server.address, "-t", str(seconds)], capture_output=True, text=True,
                                 timeout=seconds + 20, check=False)
         return json.loads(answer.stdout)["end"]["sum_received"]["bits_per_second"] / 8
     except (KeyError, ValueError, subprocess.TimeoutExpired):
