@@ -61,7 +61,7 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
   Operation& operation = slot.operation;
   begin(*slot.lane, operation);
   const OperationTag tag{slot.lane->number++, operation.execution.tag().signature};
-  if (slot.lane == &collectives_) publish_current(operation.call, tag);
+  if (slot.lane == &collectives_) publish_entered(operation.call, tag);
   operation.execution.restart(tag, send, recv);
   const Status result = run_owned(operation);
   give_token();
@@ -203,7 +203,7 @@ Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
   Result<Prepared> prepared = plans_->prepare(call);
   if (!prepared) return tl::unexpected(prepared.error());
   const OperationTag tag{lane.number++, prepared->signature};
-  if (&lane == &collectives_) publish_current(call, tag);
+  if (&lane == &collectives_) publish_entered(call, tag);
   return operation.execution.start(prepared->way, prepared->when_mapped, call, tag, host_.get(), &broken_);
 }
 

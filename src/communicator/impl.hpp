@@ -153,12 +153,13 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void leave_peers_alone();
 
   // status.cc
-  void publish_current(const Call& call, OperationTag tag);
+  void publish_entered(const Call& call, OperationTag tag);
   std::string describe_peer(int rank);
   void inquire(const Operation& operation, int rank);
   void ask_all();
   int find_latecomer(std::uint32_t number);
   Error explain(const Operation& operation, Error error);
+  std::string describe_mismatch(const Operation& operation, int peer);
   Error blame(Error error) const;
   Error with_context(Error error, const Operation* operation) const;
   std::string name_operation(const Operation& operation) const;

@@ -84,6 +84,12 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
   if (!keeps_order(choice.algorithm, situation)) choice = select(situation, {});
   Result<const Plan*> plan = plan_for(choice.algorithm, call);
   if (!plan) return tl::unexpected(plan.error());
+  // A rule made for even blocks may name what cannot run others.
+  if (call.uneven && !(*plan)->fits_uneven()) {
+    choice = {.algorithm = "oneshot"};
+    plan = plan_for(choice.algorithm, call);
+    if (!plan) return tl::unexpected(plan.error());
+  }
   if ((*plan)->reaches && !can_reach()) return unreachable(choice.algorithm);
   Prepared prepared{{*plan, choice.tile}, {}, signature_of(call)};
   if (!choice.when_mapped.empty()) {

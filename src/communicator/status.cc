@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "communicator/impl.hpp"
@@ -20,17 +21,41 @@ std::string describe_call(const Call& call) {
   return describe_call(call.collective, call.count, call.type, call.reduction.op, call.root);
 }
 
-std::string describe_current(const Current& current) {
-  const std::uint32_t what = current.what.load(std::memory_order_relaxed);
-  return describe_call(static_cast<Collective>(what & 255), current.count.load(std::memory_order_relaxed),
+std::string describe_call(const Entered& entered) {
+  const std::uint32_t what = entered.what.load(std::memory_order_relaxed);
+  return describe_call(static_cast<Collective>(what & 255), entered.count.load(std::memory_order_relaxed),
                        static_cast<DataType>(what >> 8 & 255), static_cast<Operator>(what >> 16 & 255),
-                       current.root.load(std::memory_order_relaxed));
+                       entered.root.load(std::memory_order_relaxed));
+}
+
+/// What the rank said of operation `number`; null where it has not come there, or has forgotten.
+const Entered* find_entered(const SegmentHead& head, std::uint32_t number) {
+  const Entered& entered = head.entered[number % kRememberedOperations];
+  return entered.number.load(std::memory_order_acquire) == number + 1 ? &entered : nullptr;
+}
+
+const Entered& last_entered(const SegmentHead& head) {
+  const std::uint32_t last = head.last_entered.load(std::memory_order_acquire);
+  return head.entered[(last == 0 ? 0 : last - 1) % kRememberedOperations];
+}
+
+/// The first operation the two ranks remember that is not the same call on both; `otherwise` where there is none.
+std::uint32_t first_difference(const SegmentHead& one, const SegmentHead& other, std::uint32_t otherwise) {
+  for (std::uint32_t back = std::min(kRememberedOperations - 1, otherwise); back > 0; --back) {
+    const Entered* const mine = find_entered(one, otherwise - back);
+    const Entered* const theirs = find_entered(other, otherwise - back);
+    if (mine != nullptr && theirs != nullptr &&
+        mine->signature.load(std::memory_order_relaxed) != theirs->signature.load(std::memory_order_relaxed))
+      return otherwise - back;
+  }
+  return otherwise;
 }
 
 }  // namespace
 
-void CommunicatorImpl::publish_current(const Call& call, OperationTag tag) {
-  Current& current = host_->head().current;
+void CommunicatorImpl::publish_entered(const Call& call, OperationTag tag) {
+  SegmentHead& head = host_->head();
+  Entered& current = head.entered[tag.number % kRememberedOperations];
   current.signature.store(tag.signature, std::memory_order_relaxed);
   current.count.store(call.count, std::memory_order_relaxed);
   current.what.store(static_cast<std::uint32_t>(call.collective) | static_cast<std::uint32_t>(call.type) << 8 |
@@ -38,6 +63,7 @@ void CommunicatorImpl::publish_current(const Call& call, OperationTag tag) {
                      std::memory_order_relaxed);
   current.root.store(call.root, std::memory_order_relaxed);
   current.number.store(tag.number + 1, std::memory_order_release);
+  head.last_entered.store(tag.number + 1, std::memory_order_release);
 }
 
 std::string CommunicatorImpl::name_operation(const Operation& operation) const {
@@ -57,10 +83,10 @@ Error CommunicatorImpl::with_context(Error error, const Operation* operation) co
 std::string CommunicatorImpl::describe_peer(int peer) {
   if (peer < 0) return "";
   if (host_->is_here(peer) && host_->attach(peer)) {
-    const Current& current = host_->head_of(peer).current;
-    const std::uint32_t number = current.number.load(std::memory_order_acquire);
-    if (number == 0) return ", which has entered no operation yet";
-    return fmt::format(", which last entered {} #{}", describe_current(current), number - 1);
+    const SegmentHead& head = host_->head_of(peer);
+    const std::uint32_t last = head.last_entered.load(std::memory_order_acquire);
+    if (last == 0) return ", which has entered no operation yet";
+    return fmt::format(", which last entered {} #{}", describe_call(last_entered(head)), last - 1);
   }
   const std::lock_guard lock(mutex_);
   const auto found = answers_.find(peer);
@@ -84,7 +110,7 @@ int CommunicatorImpl::find_latecomer(std::uint32_t number) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     if (host_->is_here(peer) && host_->attach(peer)) {
-      if (host_->head_of(peer).current.number.load(std::memory_order_acquire) < number + 1) return peer;
+      if (host_->head_of(peer).last_entered.load(std::memory_order_acquire) < number + 1) return peer;
       continue;
     }
     const std::lock_guard lock(mutex_);
@@ -113,9 +139,10 @@ void CommunicatorImpl::inquire(const Operation& operation, int peer) {
   std::uint32_t number = 0;
   std::uint32_t signature = 0;
   if (host_->is_here(peer) && host_->attach(peer)) {
-    const Current& current = host_->head_of(peer).current;
-    number = current.number.load(std::memory_order_acquire);
-    signature = current.signature.load(std::memory_order_relaxed);
+    if (const Entered* const entered = find_entered(host_->head_of(peer), operation.execution.tag().number)) {
+      number = operation.execution.tag().number + 1;
+      signature = entered->signature.load(std::memory_order_relaxed);
+    }
   } else {
     const std::lock_guard lock(mutex_);
     const auto found = answers_.find(peer);
@@ -149,6 +176,21 @@ Error CommunicatorImpl::blame(Error error) const {
   return error;
 }
 
+/// Ranks may differ since an earlier operation, which they passed because it needed nothing of the other.
+std::string CommunicatorImpl::describe_mismatch(const Operation& operation, int peer) {
+  const std::uint32_t number = operation.execution.tag().number;
+  if (host_->is_here(peer) && host_->attach(peer)) {
+    const std::uint32_t first = first_difference(host_->head(), host_->head_of(peer), number);
+    const Entered* const mine = find_entered(host_->head(), first);
+    const Entered* const theirs = find_entered(host_->head_of(peer), first);
+    if (mine != nullptr && theirs != nullptr)
+      return fmt::format("ranks called different operations: #{} is {} on rank {} and {} on rank {}", first,
+                         describe_call(*mine), rank(), describe_call(*theirs), peer);
+  }
+  return fmt::format("ranks called different operations: rank {} called {}, rank {} differs{}", rank(),
+                     describe_call(operation.call), peer, describe_peer(peer));
+}
+
 /// Says what both sides called, where two ranks do not agree.
 Error CommunicatorImpl::explain(const Operation& operation, Error error) {
   if (error.code == ErrorCode::system && error.peer >= 0) error = blame(std::move(error));
@@ -161,8 +203,7 @@ Error CommunicatorImpl::explain(const Operation& operation, Error error) {
       job_->send(identity_.id, identity_.members[static_cast<std::size_t>(error.peer)].process, question);
       for (int tries = 0; tries < 200 && describe_peer(error.peer).empty(); ++tries) ::usleep(1000);
     }
-    error.message = fmt::format("ranks called different operations: rank {} called {}, rank {} differs{}", rank(),
-                                describe_call(operation.call), error.peer, describe_peer(error.peer));
+    error.message = describe_mismatch(operation, error.peer);
   }
   return with_context(std::move(error), &operation);
 }
@@ -181,14 +222,14 @@ void CommunicatorImpl::hear(const Message& message) {
       return;
     }
     case Message::Kind::question: {
-      const Current& current = host_->head().current;
+      const Entered& current = last_entered(host_->head());
       Message answer;
       answer.kind = Message::Kind::answer;
       answer.from = rank();
       answer.to = message.from;
       answer.number = current.number.load(std::memory_order_acquire);
       answer.signature = current.signature.load(std::memory_order_relaxed);
-      answer.text = describe_current(current);
+      answer.text = describe_call(current);
       if (message.from < 0 || message.from >= size()) return;
       job_->send(identity_.id, identity_.members[static_cast<std::size_t>(message.from)].process, answer);
       return;

@@ -112,12 +112,10 @@ Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
     extents.only_block = holds_all_blocks(plan.shape.collective, static_cast<Buffer>(side)) ? -1 : plan.rank;
     binding.largest_chunk = std::max(binding.largest_chunk, extents.largest(plan.shape.ranks));
   }
-  if (call.uneven || !binding.extents[1].alike())
-    for (const Cells& like : plan.scratch_like)
-      if (like.count == 0)
-        return fail(
-            ErrorCode::unsupported,
-            fmt::format("program {} holds chunks of unknown size in scratch and cannot run uneven ones", plan.name));
+  if ((call.uneven || !binding.extents[1].alike()) && !plan.fits_uneven())
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("program {} holds chunks of unknown size in scratch and cannot run uneven ones", plan.name));
 
   binding.staged = plan.stage_chunks > 0;
   std::size_t limit = binding.largest_chunk;

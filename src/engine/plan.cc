@@ -193,6 +193,10 @@ class Compiler {
 
 }  // namespace
 
+bool Plan::fits_uneven() const {
+  return std::all_of(scratch_like.begin(), scratch_like.end(), [](const Cells& like) { return like.count > 0; });
+}
+
 Result<std::unique_ptr<Plan>> compile(const Program& program, int rank, bool in_place, Links& links,
                                       const std::vector<int>& ranks) {
   return Compiler(program, rank, in_place, links, ranks).run();

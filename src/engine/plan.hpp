@@ -51,6 +51,9 @@ struct Plan {
   std::vector<PlanWorker> workers;
   std::vector<int> touched;     // ranks whose memory this one reads or writes: it waits for their entry
   std::vector<int> neighbours;  // those, and the ranks it signals or waits for
+
+  /// Whether it can run blocks of different sizes: the size of every chunk in scratch is known.
+  bool fits_uneven() const;
 };
 
 /// A plan, and how many bytes of a chunk are run through all of it at a time; 0: all.

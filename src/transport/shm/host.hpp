@@ -33,8 +33,8 @@ class Host {
   /// Whether all ranks are threads of this process.
   bool is_one_process() const { return one_process_; }
 
-  /// Scratch that peers read: this rank's, and a peer's, in the turn it is. Programs in which a peer may still read when
-  /// its owner has ended take turns with the halves; others use what the next turn will.
+  /// Scratch that peers read: this rank's, and a peer's, in the turn it is. Programs in which a peer may still read
+  /// when its owner has ended take turns with the halves; others use what the next turn will.
   std::byte* stage() const { return own_.stage(turn_); }
   std::byte* stage_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
   void begin_turn();

@@ -21,6 +21,7 @@ inline constexpr std::size_t kCacheLine = 64;
 inline constexpr int kShmChannels = 8;          // links per pair of ranks; point-to-point has one of its own
 inline constexpr std::size_t kEagerBytes = 48;  // payload beside its flag
 inline constexpr int kPipeLines = 64;
+inline constexpr std::uint32_t kRememberedOperations = 16;
 inline constexpr std::size_t kSlotBytes = 64 << 10;
 inline constexpr std::size_t kStageBytes = 1 << 20;  // of each of the stage's two halves
 
@@ -54,10 +55,18 @@ struct alignas(kCacheLine) PipeLine {
   /// The first quarter in one store: whoever polls the line takes it away between any two.
   void publish(std::uint32_t new_flag, std::uint32_t of, std::uint32_t signed_as, std::uint32_t size, Kind how,
                bool is_timed) {
-    const __m128i head = _mm_set_epi32(static_cast<int>(size << 3 | (is_timed ? 4U : 0U) | how),
-                                       static_cast<int>(signed_as), static_cast<int>(of), static_cast<int>(new_flag));
+    const std::uint32_t last = size << 3 | (is_timed ? 4U : 0U) | how;
+#ifdef __SANITIZE_THREAD__  // which cannot see that this store releases
+    number = of;
+    signature = signed_as;
+    bytes_and_kind = last;
+    flag.store(new_flag, std::memory_order_release);
+#else
+    const __m128i head = _mm_set_epi32(static_cast<int>(last), static_cast<int>(signed_as), static_cast<int>(of),
+                                       static_cast<int>(new_flag));
     std::atomic_signal_fence(std::memory_order_release);
     _mm_store_si128(reinterpret_cast<__m128i*>(this), head);
+#endif
   }
 };
 static_assert(sizeof(PipeLine) == kCacheLine);
@@ -87,8 +96,8 @@ struct alignas(kCacheLine) Entry {
   Side output;
 };
 
-/// The operation a rank is in, for peers that wait and wonder. `number` is written last (release).
-struct alignas(kCacheLine) Current {
+/// An operation a rank has entered, for peers that wait and wonder. `number` is written last (release).
+struct alignas(kCacheLine) Entered {
   std::atomic<std::uint32_t> number;  // operation number plus one
   std::atomic<std::uint32_t> signature;
   std::atomic<std::uint64_t> count;
@@ -108,7 +117,8 @@ struct SegmentHead {
   alignas(kCacheLine) std::atomic<std::uint32_t> rings;
   std::atomic<std::uint32_t> asleep;
   alignas(kCacheLine) std::atomic<std::uint64_t> nonce;  // written once by the owner, checked by those who attach
-  Current current;
+  Entered entered[kRememberedOperations];                // by number, modulo their count
+  std::atomic<std::uint32_t> last_entered;               // number plus one; 0: none yet
   StageReads stage_reads[2];
   Entry entries[2];  // of two operations in a row: a peer may still read of the last when its rank is in the next
 };
