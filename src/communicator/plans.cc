@@ -113,7 +113,8 @@ Result<Prepared> Plans::prepare_end(const Call& call) {
     if (!compiled) return tl::unexpected(compiled.error());
     plan = std::move(*compiled);
   }
-  return Prepared{{plan.get(), kEndTile}, {}, signature_of(call)};
+  const std::size_t tile = is_here(call.root) ? one_way_tile(call.count * size_of(call.type)) : kEndTile;
+  return Prepared{{plan.get(), tile}, {}, signature_of(call)};
 }
 
 Result<const Plan*> Plans::plan_for(const std::string& algorithm, const Call& call) {

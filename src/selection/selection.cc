@@ -117,6 +117,8 @@ std::size_t oneshot_limit(const Situation& s) {
 }
 
 Choice on_one_host(const Situation& s) {
+  if (s.ranks == 2 && (s.collective == Collective::broadcast || s.collective == Collective::reduce))
+    return {.algorithm = "oneshot", .tile = one_way_tile(s.bytes)};
   if (s.bytes <= oneshot_limit(s)) return {.algorithm = "oneshot"};
   const bool staged = s.ranks > 2 || (s.collective == Collective::all_reduce && s.bytes >= (1 << 20));
   Choice choice{.algorithm = staged ? "staged" : "oneshot"};
@@ -180,6 +182,13 @@ std::string to_string(const std::vector<Rule>& rules) {
     if (!rule.choice.when_mapped.empty()) text += '|' + show_program(rule.choice.when_mapped, rule.choice.mapped_tile);
   }
   return text;
+}
+
+std::size_t one_way_tile(std::size_t bytes) {
+  constexpr std::size_t kPage = 4 << 10;
+  if (bytes <= kPage) return 0;
+  if (bytes <= 2 * kPage) return kPage;
+  return bytes < (1 << 20) ? kPipeTile : kLargePipeTile;
 }
 
 Choice select(const Situation& s, const std::vector<Rule>& rules) {

@@ -49,6 +49,10 @@ struct Situation {
   bool own_counts = false;  // a v-form whose counts only its rank knows
 };
 
+/// The tile for what goes one way only through shared memory. The receiver copies one part out while the next is copied
+/// in; but many small parts would use few lines of each slot, over and over, and win them back from its cache each time.
+std::size_t one_way_tile(std::size_t bytes);
+
 /// The first rule that fits, else the defaults.
 Choice select(const Situation& situation, const std::vector<Rule>& rules);
 
