@@ -5,16 +5,10 @@
 #include <cstring>
 #include <limits>
 
+#include "reduce/float_format.hpp"
+
 namespace tutti::cli {
 namespace {
-
-/// A binary floating-point format narrower than float32.
-struct FloatFormat {
-  int exponent_bits;
-  int fraction_bits;
-
-  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-};
 
 bool is_small_float(DataType type) {
   return type == DataType::float16 || type == DataType::bfloat16 || type == DataType::float8_e4m3 ||
@@ -25,44 +19,6 @@ bool is_float(DataType type) { return is_small_float(type) || type == DataType::
 
 bool is_unsigned(DataType type) {
   return type == DataType::uint8 || type == DataType::uint32 || type == DataType::uint64;
-}
-
-FloatFormat format_of(DataType type) {
-  switch (type) {
-    case DataType::float16:
-      return {5, 10};
-    case DataType::bfloat16:
-      return {8, 7};
-    case DataType::float8_e4m3:
-      return {4, 3};
-    case DataType::float8_e5m2:
-      return {5, 2};
-    case DataType::float32:
-      return {8, 23};
-    default:
-      return {11, 52};
-  }
-}
-
-double decode_bits(std::uint32_t bits, FloatFormat format) {
-  const int exponent = static_cast<int>(bits >> format.fraction_bits) & ((1 << format.exponent_bits) - 1);
-  const int fraction = static_cast<int>(bits) & ((1 << format.fraction_bits) - 1);
-  const bool negative = (bits >> (format.exponent_bits + format.fraction_bits)) != 0;
-  const double one = std::ldexp(1.0, format.fraction_bits);
-  const double magnitude = exponent == 0 ? std::ldexp(fraction / one, 1 - format.bias())
-                                         : std::ldexp(1.0 + fraction / one, exponent - format.bias());
-  return negative ? -magnitude : magnitude;
-}
-
-// To the nearest, ties to even; for magnitudes in the format's normal range, and zero.
-std::uint32_t encode_bits(double value, FloatFormat format) {
-  const std::uint32_t sign = std::signbit(value) ? 1U << (format.exponent_bits + format.fraction_bits) : 0;
-  if (value == 0.0) return sign;
-  int exponent = 0;
-  const double half = std::frexp(std::fabs(value), &exponent);  // in [0.5, 1)
-  const auto mantissa = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(half, format.fraction_bits + 1)));
-  // A mantissa rounded up to the next power of two carries into the exponent by this addition.
-  return sign + (static_cast<std::uint32_t>(exponent - 2 + format.bias()) << format.fraction_bits) + mantissa;
 }
 
 template <typename T>
@@ -169,7 +125,7 @@ double decode(const std::byte* element, DataType type) {
   }
   std::uint16_t bits = 0;
   std::memcpy(&bits, element, size_of(type));
-  return decode_bits(bits, format_of(type));
+  return decode_float(bits, float_format(type));
 }
 
 void encode(double value, std::byte* element, DataType type) {
@@ -193,7 +149,7 @@ void encode(double value, std::byte* element, DataType type) {
     default:
       break;
   }
-  const auto bits = static_cast<std::uint16_t>(encode_bits(value, format_of(type)));
+  const auto bits = static_cast<std::uint16_t>(encode_float(value, float_format(type)));
   std::memcpy(element, &bits, size_of(type));
 }
 
@@ -209,7 +165,7 @@ Tile Tile::input(int rank, int ranks, DataType type, Operator op, std::uint64_t 
 
 Tile Tile::reduced(int ranks, DataType type, Operator op, std::uint64_t seed) {
   const bool rounds = op == Operator::average && is_float(type);
-  Tile tile(type, rounds ? std::ldexp(1.0, -format_of(type).fraction_bits) : 0.0);
+  Tile tile(type, rounds ? std::ldexp(1.0, -float_format(type).fraction_bits) : 0.0);
   for (std::size_t i = 0; i < kPeriod; ++i)
     encode(reduced_value(ranks, type, op, seed, i), &tile.bytes_[i * tile.element_bytes_], type);
   return tile;

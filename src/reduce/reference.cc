@@ -7,39 +7,20 @@
 #include <limits>
 #include <vector>
 
+#include "reduce/float_format.hpp"
+
 namespace tutti::reference {
 namespace {
 
-struct Fields {
-  int exponent_bits;
-  int mantissa_bits;
-};
-
-Fields fields_of(DataType type) {
-  switch (type) {
-    case DataType::float16:
-      return {5, 10};
-    case DataType::bfloat16:
-      return {8, 7};
-    case DataType::float8_e4m3:
-      return {4, 3};
-    default:
-      return {5, 2};
-  }
-}
-
 double small_value(DataType type, std::uint64_t bits) {
-  const auto [exponent_bits, mantissa_bits] = fields_of(type);
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const int top = (1 << exponent_bits) - 1;
-  const auto mantissa = static_cast<double>(bits & ((1u << mantissa_bits) - 1));
-  const int exponent = static_cast<int>(bits >> mantissa_bits) & top;
-  const double sign = (bits >> (exponent_bits + mantissa_bits)) & 1 ? -1.0 : 1.0;
+  const FloatFormat format = float_format(type);
+  const std::uint64_t top = (std::uint64_t{1} << format.exponent_bits) - 1;
+  const std::uint64_t fraction = bits & ((std::uint64_t{1} << format.fraction_bits) - 1);
   const bool ieee = type != DataType::float8_e4m3;
-  if (ieee && exponent == top) return mantissa == 0 ? sign * INFINITY : NAN;
   if (!ieee && (bits & 0x7f) == 0x7f) return NAN;
-  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
-  return sign * std::ldexp(1.0 + std::ldexp(mantissa, -mantissa_bits), exponent - bias);
+  if (!ieee || (bits >> format.fraction_bits & top) != top) return decode_float(bits, format);
+  if (fraction != 0) return NAN;
+  return (bits >> (format.exponent_bits + format.fraction_bits) & 1) != 0 ? -INFINITY : INFINITY;
 }
 
 /// Every finite value that is not negative, in the order of the codes, which is that of the values.
@@ -142,8 +123,7 @@ double value_of(DataType type, std::uint64_t bits) {
 
 std::uint64_t nearest(DataType type, double value) {
   if (std::isnan(value)) return quiet_nan(type);
-  const auto [exponent_bits, mantissa_bits] = fields_of(type);
-  const std::uint64_t sign = std::signbit(value) ? std::uint64_t{1} << (exponent_bits + mantissa_bits) : 0;
+  const std::uint64_t sign = std::signbit(value) ? std::uint64_t{1} << (size_of(type) * 8 - 1) : 0;
   const double magnitude = std::fabs(value);
   const std::vector<double>& values = finite_values(type);
   const std::uint64_t largest = values.size() - 1;

@@ -8,34 +8,10 @@
 #include <cstring>
 
 #include "random.hpp"
+#include "reduce/float_format.hpp"
 
 namespace tutti::integration {
 namespace {
-
-struct FloatFormat {
-  int exponent_bits;
-  int mantissa_bits;
-  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-};
-
-FloatFormat format_of(DataType type) {
-  switch (type) {
-    case DataType::float16:
-      return {5, 10};
-    case DataType::bfloat16:
-      return {8, 7};
-    case DataType::float32:
-      return {8, 23};
-    case DataType::float64:
-      return {11, 52};
-    case DataType::float8_e4m3:
-      return {4, 3};
-    case DataType::float8_e5m2:
-      return {5, 2};
-    default:
-      std::abort();
-  }
-}
 
 int width_of(DataType type) { return static_cast<int>(size_of(type)) * 8; }
 
@@ -43,41 +19,15 @@ Bits mask_of(int width) { return width == 64 ? ~Bits{0} : (Bits{1} << width) - 1
 
 bool is_signed(DataType type) { return type == DataType::int8 || type == DataType::int32 || type == DataType::int64; }
 
-/// Special values come out as large finite ones: no reference result is one.
-double decode(DataType type, Bits bits) {
-  const FloatFormat format = format_of(type);
-  const Bits mantissa = bits & mask_of(format.mantissa_bits);
-  const int exponent = static_cast<int>(bits >> format.mantissa_bits & mask_of(format.exponent_bits));
-  const bool negative = (bits >> (format.mantissa_bits + format.exponent_bits) & 1) != 0;
-  const double magnitude = exponent == 0
-                               ? std::ldexp(static_cast<double>(mantissa), 1 - format.bias() - format.mantissa_bits)
-                               : std::ldexp(static_cast<double>(mantissa + (Bits{1} << format.mantissa_bits)),
-                                            exponent - format.bias() - format.mantissa_bits);
-  return negative ? -magnitude : magnitude;
-}
+double decode(DataType type, Bits bits) { return decode_float(bits, float_format(type)); }
 
-/// To nearest; for values in the format's normal range.
-Bits encode(DataType type, double value) {
-  if (value == 0) return 0;
-  const FloatFormat format = format_of(type);
-  int exponent = 0;
-  const double fraction = std::frexp(std::fabs(value), &exponent);
-  double significand = std::nearbyint(std::ldexp(fraction, format.mantissa_bits + 1));
-  if (significand == std::ldexp(1.0, format.mantissa_bits + 1)) {
-    significand /= 2;
-    ++exponent;
-  }
-  const Bits mantissa = static_cast<Bits>(significand) & mask_of(format.mantissa_bits);
-  const Bits biased = static_cast<Bits>(exponent - 1 + format.bias());
-  const Bits sign = value < 0 ? 1 : 0;
-  return sign << (format.mantissa_bits + format.exponent_bits) | biased << format.mantissa_bits | mantissa;
-}
+Bits encode(DataType type, double value) { return encode_float(value, float_format(type)); }
 
 double last_place(DataType type, double value) {
-  const FloatFormat format = format_of(type);
+  const FloatFormat format = float_format(type);
   int exponent = 0;
   std::frexp(value, &exponent);
-  return std::ldexp(1.0, std::max(exponent - 1, 1 - format.bias()) - format.mantissa_bits);
+  return std::ldexp(1.0, std::max(exponent - 1, 1 - format.bias()) - format.fraction_bits);
 }
 
 /// The integer an element stands for; unsigned 64-bit values keep their bits.
@@ -110,7 +60,7 @@ bool takes_part(const Draw& draw, int many) {
 Bits draw_float(DataType type, Operator op, const Draw& draw) {
   const std::uint64_t random = random_of(draw);
   // Integers up to this are exact, in every partial sum.
-  const std::uint64_t exact = std::uint64_t{1} << std::min(format_of(type).mantissa_bits + 1, 30);
+  const std::uint64_t exact = std::uint64_t{1} << std::min(float_format(type).fraction_bits + 1, 30);
   if (op == Operator::product) {
     const double magnitude = takes_part(draw, 4) && (random & 2) != 0 ? 2.0 : 1.0;
     return encode(type, (random & 1) != 0 ? -magnitude : magnitude);
