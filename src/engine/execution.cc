@@ -366,8 +366,8 @@ Extent Execution::extent_of(const PlanStep& ready, std::size_t operand, int chun
   const std::size_t sources = ready.step.sources.size();
   const Cells& cells = operand < sources ? ready.step.sources[operand] : ready.step.targets[operand - sources];
   if (now_->tiles > 1) return tile_extent(cells, chunk, tile);
-  return now_->extents_of_chunks[static_cast<std::size_t>(ready.first_chunk + static_cast<int>(operand) * cells.count +
-                                                          chunk)];
+  const std::size_t before = operand * static_cast<std::size_t>(cells.count) + static_cast<std::size_t>(chunk);
+  return now_->extents_of_chunks[static_cast<std::size_t>(ready.first_chunk) + before];
 }
 
 Execution::Span Execution::span_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const {

@@ -136,7 +136,7 @@ SignalLine& Segment::signals_from(int local_rank) const {
 }
 
 Pipe& Segment::pipe_from(int local_rank, int channel) const {
-  const auto index = static_cast<std::size_t>(local_rank * kShmChannels + channel);
+  const std::size_t index = static_cast<std::size_t>(local_rank) * kShmChannels + static_cast<std::size_t>(channel);
   return *reinterpret_cast<Pipe*>(base_ + pipes_at(name_.ranks) + index * pipe_bytes(name_.ranks));
 }
 

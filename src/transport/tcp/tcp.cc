@@ -25,7 +25,7 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kAskEvery = 16;  // how often progress() asks epoll
-constexpr double kFarewell = 1.0;       // seconds to get queued frames out at the end
+constexpr double kFarewell = 1.0;        // seconds to get queued frames out at the end
 
 // Counts what happened anywhere that a sleeper might wait for; each thread remembers how far it has seen.
 std::atomic<std::uint64_t> g_happenings{0};
