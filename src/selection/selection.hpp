@@ -50,7 +50,7 @@ struct Situation {
 };
 
 /// The tile for what goes one way only through shared memory. The receiver copies one part out while the next is copied
-/// in; but many small parts would use few lines of each slot, over and over, and win them back from its cache each time.
+/// in; but many small parts would use few lines of each slot, over and over, which have to be won back from its cache.
 std::size_t one_way_tile(std::size_t bytes);
 
 /// The first rule that fits, else the defaults.
