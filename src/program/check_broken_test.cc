@@ -47,6 +47,27 @@ TEST(CheckRaces, finds_a_rank_that_may_return_while_it_is_read) {
                 Rule::races, {1, 0, 0}, "reads rank 0's input 0, but rank 0 may return before");
 }
 
+TEST(CheckRaces, lets_scratch_be_read_later_only_where_all_hear_of_all) {
+  // Rank 0 does not wait for its readers. With two ranks each hears of the other; of three, the readers do not.
+  const auto reader = [](std::vector<Step> first) {
+    first.insert(first.end(), {wait(0), copy(at(0, scratch(0)), output(0))});
+    return part({alone(std::move(first))});
+  };
+  const auto program = [&](int ranks) {
+    std::vector<Step> root{copy(input(0), scratch(0)), copy(input(0), output(0))};
+    std::vector<RankProgram> parts(1);
+    for (int rank = 1; rank < ranks; ++rank) {
+      root.push_back(signal(rank));
+      root.push_back(wait(rank));
+      parts.push_back(reader({signal(0)}));
+    }
+    parts[0] = part({alone(std::move(root))}, 1);
+    return out_of_place_only(make_flat("", {Collective::broadcast, ranks, 0, 1}, std::move(parts)));
+  };
+  EXPECT_TRUE(check(program(2)).ok());
+  expect_broken(program(3), Rule::races, {1, 0, 2}, "reads rank 0's scratch 0, but rank 0 may return before");
+}
+
 TEST(CheckRaces, finds_a_rank_that_may_return_while_it_is_written) {
   expect_broken(make_flat("", {Collective::broadcast, 2, 0, 1},
                           {part({alone({copy(input(0), output(0)), wait(1), copy(input(0), at(1, output(0)))})}),

@@ -50,6 +50,20 @@ TEST(Select, PrefersTheUsersRule) {
   EXPECT_EQ(select(situation, parse_rules("all_reduce:1M-1M:ring").value()).algorithm, "ring");
 }
 
+TEST(Select, StagesWhatIsLargeAndLetsMappedMemoryBeTouched) {
+  Situation situation;
+  situation.ranks = 8;
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all}) {
+    situation.collective = collective;
+    situation.bytes = 64;
+    EXPECT_EQ(select(situation, {}).algorithm, "oneshot") << name_of(collective);
+    situation.bytes = 1 << 20;
+    EXPECT_EQ(select(situation, {}).algorithm, "staged") << name_of(collective);
+    EXPECT_NE(select(situation, {}).when_mapped, "") << name_of(collective);
+  }
+}
+
 TEST(Select, ReducesInRankOrderWhereAsked) {
   Situation situation;
   situation.ranks = 16;

@@ -1,0 +1,143 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "transport/shm/host.hpp"
+#include "transport/shm/staging.hpp"
+
+namespace tutti {
+namespace {
+
+/// Two ranks of a host, both in this process, and a link from the first to the second.
+class ShmLink : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<Segment> segments;
+    std::vector<SegmentName> names;
+    for (int rank = 0; rank < 2; ++rank) {
+      segments.push_back(Segment::create(2).value());
+      names.push_back(segments.back().name());
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      hosts_.emplace_back(std::move(segments[static_cast<std::size_t>(rank)]), names, rank);
+      ASSERT_TRUE(hosts_.back().attach(1 - rank));
+    }
+  }
+
+  void open(DirectFrom direct_from) {
+    send_ = hosts_[0].open_send(1, 0, direct_from);
+    recv_ = hosts_[1].open_recv(0, 0);
+  }
+
+  static std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
+    std::vector<std::byte> data(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 31 + seed);
+    return data;
+  }
+
+  /// What poll() shows of the next chunk, which is then released.
+  std::vector<std::byte> take() {
+    const auto arrival = recv_->poll();
+    if (!arrival || (arrival->data == nullptr && arrival->bytes > 0)) return {};
+    std::vector<std::byte> data(arrival->data, arrival->data + arrival->bytes);
+    recv_->release();
+    return data;
+  }
+
+  std::vector<Host> hosts_;
+  std::unique_ptr<SendLink> send_;
+  std::unique_ptr<RecvLink> recv_;
+};
+
+TEST_F(ShmLink, BringsChunksOfEverySizeInOrder) {
+  open({});
+  std::mt19937 random(7);
+  for (unsigned turn = 0; turn < 500; ++turn) {
+    const std::size_t bytes = turn % 3 == 0 ? random() % 49 : random() % (send_->chunk_limit() + 1);
+    const auto data = pattern(bytes, turn);
+    ASSERT_TRUE(send_->send(data.data(), bytes, {turn, 5}));
+    EXPECT_EQ(send_->released(), send_->sent()) << "a copy needs no memory of the sender's";
+    recv_->expect(nullptr, bytes, {turn, 5});
+    ASSERT_EQ(take(), data) << "chunk " << turn << " of " << bytes << " bytes";
+  }
+}
+
+TEST_F(ShmLink, RefusesMoreThanItHolds) {
+  open({});
+  const auto data = pattern(1000, 1);
+  const int slots = slots_for(2);
+  for (int i = 0; i < slots; ++i) ASSERT_TRUE(send_->send(data.data(), data.size(), {}));
+  EXPECT_FALSE(send_->send(data.data(), data.size(), {})) << "all slots are taken";
+  ASSERT_TRUE(send_->send(data.data(), 8, {})) << "a line is left";
+  recv_->expect(nullptr, data.size(), {});
+  EXPECT_EQ(take(), data);
+  EXPECT_TRUE(send_->send(data.data(), data.size(), {})) << "a slot is free again";
+}
+
+TEST_F(ShmLink, LeavesLargeChunksWhereTheyAreAndSaysWhenTheyAreFree) {
+  open({.mapped = 4096, .ordinary = 4096});
+  const auto data = pattern(5000, 2);
+  ASSERT_TRUE(send_->send(data.data(), data.size(), {}));
+  EXPECT_LT(send_->released(), send_->sent());
+  recv_->expect(nullptr, data.size(), {});
+  const auto arrival = recv_->poll();
+  ASSERT_TRUE(arrival);
+  EXPECT_EQ(arrival->data, data.data()) << "nothing was copied";
+  recv_->release();
+  EXPECT_EQ(send_->released(), send_->sent());
+  ASSERT_TRUE(send_->send_copy(data.data(), data.size(), {}));
+  EXPECT_EQ(send_->released(), send_->sent()) << "a copy was asked for";
+}
+
+TEST_F(ShmLink, ShowsNothingOfAChunkThatWasNotExpected) {
+  open({});
+  const auto data = pattern(100, 3);
+  ASSERT_TRUE(send_->send(data.data(), data.size(), {4, 77}));
+  recv_->expect(nullptr, data.size(), {4, 78});
+  const auto arrival = recv_->poll();
+  ASSERT_TRUE(arrival);
+  EXPECT_EQ(arrival->data, nullptr);
+  EXPECT_EQ(arrival->tag, (OperationTag{4, 77}));
+}
+
+/// A machine whose copies cost `plain` and `past`.
+struct Machine {
+  float plain;
+  float past;
+};
+
+/// Runs copies and returns how many of them went past the caches.
+int run(StagingChoice& choice, Machine machine, int copies) {
+  int past = 0;
+  for (int i = 0; i < copies; ++i) {
+    const StagingChoice::Copy copy = choice.next();
+    past += copy.past ? 1 : 0;
+    if (copy.timed) choice.learn(copy.past, copy.past ? machine.past : machine.plain);
+  }
+  return past;
+}
+
+TEST(Staging, StaysWithPlainStoresWhereTheyAreBest) {
+  StagingChoice choice;
+  run(choice, {1, 2}, 2000);
+  EXPECT_LT(run(choice, {1, 2}, 10000), 100) << "the other way is tried rarely";
+}
+
+TEST(Staging, ChangesSoonAndBack) {
+  StagingChoice choice;
+  run(choice, {5, 1}, 64);
+  EXPECT_GT(run(choice, {5, 1}, 1000), 950);
+  run(choice, {5, 1}, 10000);
+  run(choice, {1, 2}, 1100);
+  EXPECT_LT(run(choice, {1, 2}, 1000), 50) << "the cores have moved";
+}
+
+TEST(Staging, DoesNotChangeForALittle) {
+  StagingChoice choice;
+  EXPECT_LT(run(choice, {1.0F, 0.95F}, 5000), 200);
+}
+
+}  // namespace
+}  // namespace tutti
