@@ -181,6 +181,7 @@ void CommunicatorImpl::begin(Lane& lane, Operation& operation) {
   operation.error.reset();
   operation.idle_since = 0;
   warned_ = false;
+  missed_ = -1;
 }
 
 /// Starts an operation; one that cannot start is finished at once with its error.

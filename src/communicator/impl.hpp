@@ -189,6 +189,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::uint64_t last_look_ = 0;
   std::uint64_t last_question_ = 0;
   bool warned_ = false;
+  int missed_ = -1;  // the rank that was waited for, and had left, at the last look
 
   mutable std::mutex mutex_;  // what follows
   std::vector<std::shared_ptr<Operation>> mail_;

@@ -127,6 +127,8 @@ void CommunicatorImpl::inquire(const Operation& operation, int peer) {
     const std::lock_guard lock(mutex_);
     departed = departed_[static_cast<std::size_t>(peer)];
   }
+  // What it had left for us may have come after we looked last: it is missed only if we still wait at the next look.
+  if (departed && std::exchange(missed_, peer) != peer) return;
   if (departed) {
     Error error;
     error.code = ErrorCode::rank_died;
