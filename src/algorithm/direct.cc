@@ -95,30 +95,17 @@ void point_to_point(PartBuilder& part) {
   part.local().signal(0);
 }
 
-void tell(PartBuilder& part) {
-  switch (part.shape().collective) {
-    case Collective::all_reduce:
-      return all_reduce(part);
-    case Collective::reduce:
-      return reduce(part);
-    case Collective::reduce_scatter:
-      return reduce_scatter(part);
-    case Collective::all_gather:
-      return all_gather(part);
-    case Collective::all_to_all:
-      return all_to_all(part);
-    case Collective::broadcast:
-      return from_root(part, input(0));
-    case Collective::scatter:
-      return from_root(part, input(part.rank()));
-    case Collective::gather:
-      return gather(part);
-    case Collective::point_to_point:
-      return point_to_point(part);
-    case Collective::barrier:
-      return;
-  }
-}
+constexpr Teller kTellers[] = {
+    {Collective::all_reduce, all_reduce},
+    {Collective::reduce, reduce},
+    {Collective::reduce_scatter, reduce_scatter},
+    {Collective::all_gather, all_gather},
+    {Collective::all_to_all, all_to_all},
+    {Collective::broadcast, [](PartBuilder& part) { from_root(part, input(0)); }},
+    {Collective::scatter, [](PartBuilder& part) { from_root(part, input(part.rank())); }},
+    {Collective::gather, gather},
+    {Collective::point_to_point, point_to_point},
+};
 
 }  // namespace pull
 
@@ -185,29 +172,16 @@ void point_to_point(PartBuilder& part) {
   part.local().signal(1);
 }
 
-void tell(PartBuilder& part) {
-  switch (part.shape().collective) {
-    case Collective::all_reduce:
-      return all_reduce(part);
-    case Collective::reduce:
-      return reduce(part);
-    case Collective::all_gather:
-      return all_gather(part);
-    case Collective::all_to_all:
-      return all_to_all(part);
-    case Collective::broadcast:
-      return from_root(part, [](int) { return input(0); });
-    case Collective::scatter:
-      return from_root(part, [](int peer) { return input(peer); });
-    case Collective::gather:
-      return gather(part);
-    case Collective::point_to_point:
-      return point_to_point(part);
-    case Collective::reduce_scatter:
-    case Collective::barrier:
-      return;
-  }
-}
+constexpr Teller kTellers[] = {
+    {Collective::all_reduce, all_reduce},
+    {Collective::reduce, reduce},
+    {Collective::all_gather, all_gather},
+    {Collective::all_to_all, all_to_all},
+    {Collective::broadcast, [](PartBuilder& part) { from_root(part, [](int) { return input(0); }); }},
+    {Collective::scatter, [](PartBuilder& part) { from_root(part, [](int peer) { return input(peer); }); }},
+    {Collective::gather, gather},
+    {Collective::point_to_point, point_to_point},
+};
 
 }  // namespace push
 
@@ -256,7 +230,7 @@ int chunks_for(Collective collective, const Layout& layout) {
 }  // namespace
 
 bool direct_pull_supports(Collective collective, const Layout& layout) {
-  return collective != Collective::barrier && on_one_host(collective, layout);
+  return find_teller(pull::kTellers, collective) != nullptr && on_one_host(collective, layout);
 }
 
 Result<Program> make_direct_pull(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
@@ -265,13 +239,12 @@ Result<Program> make_direct_pull(Collective collective, const Layout& layout, co
                    .shape = shape_of(collective, layout, options, chunks_for(collective, layout)),
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
-                   .tell = pull::tell},
+                   .tell = find_teller(pull::kTellers, collective)},
                   options.instances);
 }
 
 bool direct_push_supports(Collective collective, const Layout& layout) {
-  return collective != Collective::barrier && collective != Collective::reduce_scatter &&
-         on_one_host(collective, layout);
+  return find_teller(push::kTellers, collective) != nullptr && on_one_host(collective, layout);
 }
 
 Result<Program> make_direct_push(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
@@ -279,7 +252,7 @@ Result<Program> make_direct_push(Collective collective, const Layout& layout, co
                    .shape = shape_of(collective, layout, options, chunks_for(collective, layout)),
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
-                   .tell = push::tell},
+                   .tell = find_teller(push::kTellers, collective)},
                   options.instances);
 }
 

@@ -1,11 +1,25 @@
-// Meetings of the ranks of one host, as one-sided programs tell them.
+// What one-sided algorithms share: meetings of the ranks of a host, and tables of what tells each collective.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "algorithm/builder.hpp"
 
 namespace tutti::generate {
+
+/// What writes a rank's part for a collective.
+struct Teller {
+  Collective collective;
+  void (*tell)(PartBuilder&);
+};
+
+/// Null where the algorithm has none for the collective.
+inline auto find_teller(std::span<const Teller> tellers, Collective collective) -> void (*)(PartBuilder&) {
+  for (const Teller& each : tellers)
+    if (each.collective == collective) return each.tell;
+  return nullptr;
+}
 
 /// The other ranks, nearest above first: ranks start at different peers.
 inline std::vector<int> others(const PartBuilder& part) {

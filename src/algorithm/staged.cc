@@ -104,40 +104,16 @@ void broadcast(PartBuilder& part) {
   wait_for_others(part);
 }
 
-void tell(PartBuilder& part) {
-  switch (part.shape().collective) {
-    case Collective::all_reduce:
-      return all_reduce(part);
-    case Collective::reduce:
-      return reduce(part);
-    case Collective::reduce_scatter:
-      return reduce_scatter(part);
-    case Collective::all_gather:
-      return all_gather(part);
-    case Collective::all_to_all:
-      return all_to_all(part);
-    case Collective::broadcast:
-      return broadcast(part);
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::point_to_point:
-    case Collective::barrier:
-      return;
-  }
-}
+constexpr Teller kTellers[] = {
+    {Collective::all_reduce, all_reduce},         {Collective::reduce, reduce},
+    {Collective::reduce_scatter, reduce_scatter}, {Collective::all_gather, all_gather},
+    {Collective::all_to_all, all_to_all},         {Collective::broadcast, broadcast},
+};
 
 }  // namespace
 
 bool staged_supports(Collective collective, const Layout& layout) {
-  switch (collective) {
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::point_to_point:
-    case Collective::barrier:
-      return false;
-    default:
-      return layout.hosts() == 1;
-  }
+  return find_teller(kTellers, collective) != nullptr && layout.hosts() == 1;
 }
 
 Result<Program> make_staged(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
@@ -146,7 +122,7 @@ Result<Program> make_staged(Collective collective, const Layout& layout, const A
                    .shape = shape_of(collective, layout, options, shares ? layout.ranks() : 1),
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
-                   .tell = tell},
+                   .tell = find_teller(kTellers, collective)},
                   options.instances);
 }
 
