@@ -2,12 +2,14 @@
 // the small floats cost against float32. Starts its own ranks; prints a line of JSON for each answer, as
 // bench/run.py writes them to BUILD/bench/costs.json.
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -52,6 +54,7 @@ std::vector<double> on_processes(int size, const std::function<double(int rank, 
   for (int rank = 0; rank < size; ++rank) {
     children.push_back(fork());
     if (children.back() != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::string id(2 * tutti::UniqueId::kBytes, ' ');
     if (rank == 0) {
       const auto made = tutti::UniqueId::create();
@@ -78,7 +81,9 @@ std::vector<double> on_processes(int size, const std::function<double(int rank, 
 }
 
 Communicator join(int rank, int size, const std::string& id) {
-  auto communicator = Communicator::create(tutti::UniqueId::from_string(id).value(), rank, size);
+  tutti::Options options = tutti::Options::from_environment();
+  options.timeout = options.join_timeout = 30;
+  auto communicator = Communicator::create(tutti::UniqueId::from_string(id).value(), rank, size, options);
   if (!communicator) give_up(communicator.error().to_string());
   return std::move(*communicator);
 }

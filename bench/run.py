@@ -36,7 +36,11 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--largest", type=int, help="bytes")
     parser.add_argument("--point-ms", type=float, help="time for one collective at one size")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    unknown = set(arguments.only.split(",")) - {"two", "eight", "network"}
+    if unknown:
+        parser.error(f"--only {','.join(sorted(unknown))}: there are two, eight and network")
+    return arguments
 
 
 def scenarios_of(arguments, network):
@@ -130,8 +134,12 @@ def measure_stream(launcher, network, cores, rounds):
     theirs, ours = [], []
     for _ in range(rounds):
         theirs.append(iperf_bytes_per_second(network, cores, seconds=1))
-        row = launcher.run("tutti/one lane", scenario, ["--point-ms", "500", "--smallest", str(size)], timeout=60)[0]
-        ours.append(size / row["us"] * 1e6)
+        try:
+            rows = launcher.run("tutti/one lane", scenario, ["--point-ms", "500", "--smallest", str(size)], timeout=60)
+        except LaunchError as error:
+            print(f"bench: one stream: {error}", file=sys.stderr)
+            return []
+        ours.append(size / rows[0]["us"] * 1e6)
     if None in theirs:
         print("bench: no iperf3: one stream is left out", file=sys.stderr)
         return []
@@ -142,9 +150,13 @@ def measure_stream(launcher, network, cores, rounds):
 
 def measure_costs(build):
     """What a communicator costs besides time per call."""
-    answer = subprocess.run([build / "bin/costs_bench"], capture_output=True, text=True, timeout=120, check=False)
-    if answer.returncode != 0:
-        print(f"bench: costs: {answer.stderr.strip()}", file=sys.stderr)
+    try:
+        answer = subprocess.run([build / "bin/costs_bench"], capture_output=True, text=True, timeout=120, check=True)
+    except subprocess.CalledProcessError as error:
+        print(f"bench: costs: {error.stderr.strip()}", file=sys.stderr)
+        return
+    except subprocess.TimeoutExpired:
+        print("bench: costs: no end within 120 s", file=sys.stderr)
         return
     results = [json.loads(line) for line in answer.stdout.splitlines()]
     print()
