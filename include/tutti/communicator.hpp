@@ -25,7 +25,7 @@ namespace tutti {
 
 /// How a communicator behaves; the defaults come from the environment (`tutti env`).
 struct Options {
-  double timeout = 0.0;       // seconds an operation may take; 0: no limit
+  double timeout = 0.0;       // seconds an operation may take once it has to wait; 0: no limit
   double join_timeout = 0.0;  // seconds to wait for all ranks at creation; 0: TUTTI_JOIN_TIMEOUT
   bool reproducible = false;  // same bits whatever the size and layout
   std::string select;         // override of program selection, as TUTTI_SELECT

@@ -36,7 +36,7 @@ const std::vector<Entry>& entries() {
       {"TUTTI_REPRODUCIBLE", &Settings::reproducible, "same bits whatever the size and layout: reduce in rank order"},
       {"TUTTI_SECRET", &Settings::secret, "the job's secret"},
       {"TUTTI_SECRET_FILE", &Settings::secret_file, "file that holds the job's secret"},
-      {"TUTTI_SELECT", &Settings::select, "program selection, e.g. all_reduce:0-32K:direct;all_gather:*:ring"},
+      {"TUTTI_SELECT", &Settings::select, "program selection, e.g. all_reduce:0-32K:oneshot;all_gather:*:ring"},
       {"TUTTI_SHM", &Settings::shm, "shared memory between ranks of a host"},
       {"TUTTI_SPIN_US", &Settings::spin_us, "microseconds a wait spins where cores suffice"},
       {"TUTTI_TCP_LANES", &Settings::tcp_lanes, "TCP connections per peer"},
