@@ -155,6 +155,21 @@ TEST(Communicator, ReportsCountsThatDifferAtEverySize) {
     });
 }
 
+TEST(Communicator, ReportsARankThatIsACallAhead) {
+  // Its first call needs nothing of the others, so that its next one, the same as theirs, meets their first.
+  for (const std::size_t count : {4UL, 400000UL})
+    on_ranks(3, [count](Communicator& communicator) {
+      const bool odd = communicator.rank() == 2;
+      std::vector<float> send(count, 1.0F);
+      std::vector<float> recv(count, -1.0F);
+      if (odd) ASSERT_TRUE(communicator.broadcast(send.data(), send.data(), 1, DataType::float32, 2));
+      const Status done = communicator.all_reduce(send.data(), recv.data(), count, DataType::float32, Operator::sum);
+      ASSERT_FALSE(done) << count;
+      EXPECT_EQ(done.error().code, ErrorCode::mismatch) << done.error().to_string();
+      EXPECT_EQ(recv, std::vector<float>(count, -1.0F)) << "bytes of a mismatched transfer were written";
+    });
+}
+
 TEST(Communicator, AbortFreesRanksThatWaitAndReturnsAtOnce) {
   auto all = Communicator::create_threads(2).value();
   std::thread waiter([&] {

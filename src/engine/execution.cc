@@ -71,7 +71,8 @@ void Execution::begin(OperationTag tag) {
   prepare();
   deciding_ = false;
   if (now_->staged) host_->begin_turn();
-  if (now_->plan->one_sided || bound_[1].plan != nullptr) enter();
+  has_entry_ = now_->plan->one_sided || bound_[1].plan != nullptr;
+  if (has_entry_) enter();
 }
 
 void Execution::prepare() {
@@ -137,7 +138,7 @@ Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
 /// cannot need not hear of the others'.
 void Execution::enter() {
   remotes_.resize(static_cast<std::size_t>(now_->plan->shape.ranks));
-  Entry& entry = host_->next_entry();
+  Entry& entry = host_->entry();
   const auto describe = [&](std::byte* memory, Entry::Side& side) {
     side.address = reinterpret_cast<std::uint64_t>(memory);
     const auto region = memory != nullptr ? find_region(memory, 1) : std::nullopt;
@@ -157,17 +158,13 @@ void Execution::enter() {
   for (const int peer : (deciding_ ? bound_[1] : *now_).plan->neighbours) host_->ring(peer);
 }
 
-/// Every rank sees the same entries, so every rank makes the same choice. One that has gone on from this operation did
-/// so without waiting for us, so its memory could not be mapped.
+/// Every rank sees the same entries, so every rank makes the same choice.
 bool Execution::decide() {
   const std::vector<int>& peers = bound_[1].plan->touched;
   for (; met_ < peers.size(); ++met_) {
     const Entry& entry = host_->entry_of(peers[met_]);
-    const std::uint32_t number = entry.number.load(std::memory_order_acquire);
-    const auto ahead = static_cast<std::int32_t>(number - (tag_.number + 1));
-    if (ahead < 0) return false;
-    if (ahead == 0 && has_another_call(peers[met_], entry)) return false;
-    if (ahead > 0 || entry.mapped == 0) break;
+    if (!has_entered(peers[met_], entry)) return false;
+    if (entry.mapped == 0) break;
   }
   deciding_ = false;
   if (met_ < peers.size()) return true;
@@ -176,14 +173,15 @@ bool Execution::decide() {
   return true;
 }
 
-bool Execution::has_another_call(int peer, const Entry& entry) {
-  if (entry.signature == tag_.signature) return false;
+/// Whether the peer has entered this very operation; fails where it has entered it with another call.
+bool Execution::has_entered(int peer, const Entry& entry) {
+  if (entry.number.load(std::memory_order_acquire) != tag_.number + 1) return false;
+  if (entry.signature == tag_.signature) return true;
   Error error;
   error.code = ErrorCode::mismatch;
   error.peer = peer;
   error.message = fmt::format("rank {} entered operation {} with another call", peer, tag_.number);
-  fail_with(std::move(error));
-  return true;
+  return fail_with(std::move(error));
 }
 
 /// Whether the peers named in the cells have entered, and where their memory is.
@@ -197,10 +195,7 @@ bool Execution::know(const std::vector<Cells>& cells) {
 
 bool Execution::learn(int peer) {
   const Entry& entry = host_->entry_of(peer);
-  const auto ahead = static_cast<std::int32_t>(entry.number.load(std::memory_order_acquire) - (tag_.number + 1));
-  if (ahead < 0) return false;
-  if (ahead == 0 && has_another_call(peer, entry)) return false;
-  // A peer that has gone on from this operation can have left us nothing to read but what it staged.
+  if (!has_entered(peer, entry)) return false;
   Remote& remote = remotes_[static_cast<std::size_t>(peer)];
   PeerMemory& memory = host_->memory_of(peer);
   const Entry::Side* const sides[2] = {&entry.input, &entry.output};
@@ -240,6 +235,7 @@ bool Execution::advance() {
   }
   if ((brief || finished_ == workers_.size()) && sends_released()) {
     state_ = State::done;
+    if (has_entry_ && ends_after_all_began()) host_->change_entries();
     return true;
   }
   return moved;
@@ -298,6 +294,19 @@ bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, co
     if (link->released() < mark) return false;
   }
   return true;
+}
+
+/// Whether this rank, being done, knows that all others have begun: their data is in its result, or they told it.
+bool Execution::ends_after_all_began() const {
+  switch (now_->plan->shape.collective) {
+    case Collective::all_reduce:
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+      return true;
+    default:
+      return now_->plan->one_sided && now_->plan->all_hear;
+  }
 }
 
 bool Execution::all_reached(std::size_t tile) const {

@@ -106,9 +106,10 @@ class Execution {
   bool decide();
   bool know(const std::vector<Cells>& cells);
   bool learn(int peer);
-  bool has_another_call(int peer, const Entry& entry);
+  bool has_entered(int peer, const Entry& entry);
   bool run_worker(std::size_t index);
   bool may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready);
+  bool ends_after_all_began() const;
   bool all_reached(std::size_t tile) const;
   bool sends_released();
   bool fail_with(Error error);
@@ -116,6 +117,9 @@ class Execution {
   /// Operands are a step's sources, then its targets.
   Span span_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const;
   Extent extent_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const;
+  Extent extent_on(int rank, Buffer buffer, int chunk) const;
+  Extent scratch_extent(int rank, int chunk) const;
+  Extent tile_extent(const Cells& cells, int chunk, std::size_t tile) const;
   void keep_extents();
 
   // brief.cc
@@ -124,9 +128,6 @@ class Execution {
   bool run_brief();
   bool take_brief(const BriefStep& step);
   std::byte* at(const BriefStep::Place& place);
-  Extent extent_on(int rank, Buffer buffer, int chunk) const;
-  Extent scratch_extent(int rank, int chunk) const;
-  Extent tile_extent(const Cells& cells, int chunk, std::size_t tile) const;
 
   // steps.cc: true when the step is done
   bool run_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
@@ -152,7 +153,8 @@ class Execution {
   Error error_;
   Host* host_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
-  bool deciding_ = false;  // which of the two
+  bool has_entry_ = false;  // this rank has said where its buffers lie
+  bool deciding_ = false;   // which of the two
   std::size_t met_ = 0;
 
   std::byte* base_[2] = {};

@@ -39,18 +39,18 @@ class Host {
   std::byte* stage_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
   void begin_turn();
   void end_turn(bool change_halves);
-  /// Likewise for what ranks say of an operation as they enter it.
-  Entry& next_entry() {
-    entry_ = !entry_;
-    return own_.head().entries[entry_ ? 1 : 0];
-  }
-  const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_ ? 1 : 0]; }
   void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes);
   /// What reading `bytes` of peers' stages has cost in this turn.
   void count_stage_read(std::uint64_t ticks, std::size_t bytes) {
     turns_[turn_].read_ticks += ticks;
     turns_[turn_].read_bytes += bytes;
   }
+
+  /// What ranks say of the operation they enter. Likewise in turns: an operation whose end says that all have begun it
+  /// changes them, so that whoever is still in it can read of it while its peers are in the next.
+  Entry& entry() const { return own_.head().entries[entry_]; }
+  const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_]; }
+  void change_entries() { entry_ = !entry_; }
 
   void signal(int peer, int channel);
   /// Takes the next signal of `peer` if it has come.
