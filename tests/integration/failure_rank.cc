@@ -42,6 +42,7 @@ struct Arguments {
   DataType type = DataType::float32;
   Operator op = Operator::sum;
   int root = 0;
+  bool ahead = false;  // of --call, another call that needs nothing of the others
 };
 
 void say(const std::string& line) {
@@ -88,8 +89,11 @@ bool told_to_stop() {
 /// Buffers are of the size this rank believes in: one that is overrun by a peer's shows under a sanitizer.
 Status make_call(Communicator& communicator, const Arguments& arguments) {
   const std::size_t bytes = arguments.count * size_of(arguments.type);
-  const std::vector<std::byte> send(bytes);
+  const bool scatters = arguments.call == "reduce_scatter";
+  const std::vector<std::byte> send(scatters ? bytes * static_cast<std::size_t>(communicator.size()) : bytes);
   std::vector<std::byte> recv(bytes);
+  if (scatters)
+    return communicator.reduce_scatter(send.data(), recv.data(), arguments.count, arguments.type, arguments.op);
   if (arguments.call == "all_reduce")
     return communicator.all_reduce(send.data(), recv.data(), arguments.count, arguments.type, arguments.op);
   if (arguments.call == "reduce")
@@ -101,6 +105,9 @@ Status make_call(Communicator& communicator, const Arguments& arguments) {
 
 /// A rank whose own part of a call is done, such as the root of a broadcast, hears of trouble later.
 Status call_and_hear(Communicator& communicator, const Arguments& arguments) {
+  std::byte one{};
+  if (arguments.ahead)
+    if (Status done = communicator.broadcast(&one, &one, 1, DataType::uint8, communicator.rank()); !done) return done;
   Status known = make_call(communicator, arguments);
   for (; known && !told_to_stop(); known = communicator.status()) ::usleep(1000);
   return known;
@@ -164,7 +171,7 @@ int run(int argc, char** argv) {
   app.add_flag("--forbid-attach", arguments.forbids_attach);
   app.add_flag("--sit-out", arguments.sits_out, "enter nothing until told to stop");
   app.add_flag("--exit-early", arguments.exits_early, "exit, without a word, in the loop");
-  app.add_option("--call", arguments.call, "all_reduce, reduce or broadcast: call it once");
+  app.add_option("--call", arguments.call, "all_reduce, reduce_scatter, reduce or broadcast: call it once");
   app.add_option("--type", arguments.type, "of --call")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, DataType>{{"float32", DataType::float32}, {"int32", DataType::int32}}));
@@ -172,6 +179,7 @@ int run(int argc, char** argv) {
       ->transform(
           CLI::CheckedTransformer(std::map<std::string, Operator>{{"sum", Operator::sum}, {"max", Operator::max}}));
   app.add_option("--root", arguments.root, "of --call");
+  app.add_flag("--ahead", arguments.ahead, "broadcast something before --call, as the only rank");
   CLI11_PARSE(app, argc, argv);
   if (arguments.forbids_attach) forbid_attach();
   Options options = Options::from_environment();

@@ -34,7 +34,7 @@ struct Call {
   std::string name() const {
     std::string text = fmt::format("{}({} x {}", collective, count, type);
     if (collective != "broadcast") text += ", " + op;
-    if (collective != "all_reduce") text += fmt::format(", root {}", root);
+    if (collective == "broadcast" || collective == "reduce") text += fmt::format(", root {}", root);
     return text + ")";
   }
 };
@@ -108,6 +108,28 @@ TEST_P(Mismatch, IsToldToAllRanksNamingBothCalls) {
       for (int rank = 0; rank < kRanks; ++rank) expect_told(rank, usual, odd);
       EXPECT_LT(seconds_since(called), kMismatchKnown);
     }
+}
+
+/// Its next call is the others' first: they must not take it for theirs, though all else about it is the same.
+TEST(RankThatIsACallAhead, IsToldToAllRanks) {
+  for (const std::size_t count : {10UL, 300007UL}) {
+    SCOPED_TRACE(fmt::format("{} elements", count));
+    Call call;
+    call.collective = "reduce_scatter";  // one phase: nothing after it would notice
+    call.count = count;
+    RankProcesses job(kRanks, kQuiet);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      std::vector<std::string> command = call.command();
+      if (rank == kRanks - 1) command.emplace_back("--ahead");
+      job.start(rank, command, {});
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto line = job.hear(rank, "failed", in(kPatience));
+      ASSERT_TRUE(line) << "rank " << rank << " said: " << job.said(rank);
+      EXPECT_NE(line->find(call.name()), std::string::npos) << *line;
+      EXPECT_NE(line->find("broadcast(1 x uint8, root 3)"), std::string::npos) << *line;
+    }
+  }
 }
 
 }  // namespace
