@@ -82,9 +82,9 @@ struct PairedBfloat16 {
     return {reinterpret<Floats>(stored << 16), reinterpret<Floats>(stored & splat<std::uint32_t, kWords>(kUpper))};
   }
   TUTTI_INLINE static Stored pack(Accumulator value, const Finish& finish) {
-    const Words even = encode<Bfloat16, kWords>(finish.apply(value.even));
-    const Words odd = encode<Bfloat16, kWords>(finish.apply(value.odd));
-    return even | odd << 16;
+    const Words even = rounded<16, kWords>(reinterpret<Words>(finish.apply(value.even)));
+    const Words odd = rounded<16, kWords>(reinterpret<Words>(finish.apply(value.odd)));
+    return even >> 16 | (odd & splat<std::uint32_t, kWords>(kUpper));
   }
   template <class Op>
   TUTTI_INLINE static Accumulator combine(Accumulator a, Accumulator b) {

@@ -102,11 +102,17 @@ TUTTI_INLINE Pack<float, kLanes> decode(Pack<std::uint32_t, kLanes> code) {
   }
 }
 
+/// Rounded to a multiple of 2^kDropped, to nearest, ties to even; the low bits are left to be dropped.
+template <int kDropped, int kLanes>
+TUTTI_INLINE Pack<std::uint32_t, kLanes> rounded(Pack<std::uint32_t, kLanes> bits) {
+  const auto odd = (bits >> kDropped) & splat<std::uint32_t, kLanes>(1);
+  return bits + odd + splat<std::uint32_t, kLanes>((1u << (kDropped - 1)) - 1);
+}
+
 /// Drops the low `kDropped` bits, to nearest, ties to even.
 template <int kDropped, int kLanes>
 TUTTI_INLINE Pack<std::uint32_t, kLanes> round_off(Pack<std::uint32_t, kLanes> bits) {
-  const auto odd = (bits >> kDropped) & splat<std::uint32_t, kLanes>(1);
-  return (bits + odd + splat<std::uint32_t, kLanes>((1u << (kDropped - 1)) - 1)) >> kDropped;
+  return rounded<kDropped, kLanes>(bits) >> kDropped;
 }
 
 /// The code nearest to each value, in the low bits of each lane. A NaN must be positive and have no bits set but the
