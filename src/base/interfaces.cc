@@ -5,8 +5,10 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <bit>
 #include <fstream>
 #include <memory>
+#include <span>
 
 #include "base/settings.hpp"
 
@@ -89,6 +91,47 @@ Result<std::vector<Interface>> interfaces() {
     const int family = entry->ifa_addr->sa_family;
     if (family == AF_INET) found->addresses.push_back(SocketAddress::of(entry->ifa_addr, sizeof(sockaddr_in)));
     if (family == AF_INET6) found->addresses.push_back(SocketAddress::of(entry->ifa_addr, sizeof(sockaddr_in6)));
+  }
+  return all;
+}
+
+namespace {
+
+/// Where the bytes of the host lie, in network order.
+std::span<const std::uint8_t> host_bytes(const sockaddr* address) {
+  if (address->sa_family == AF_INET)
+    return {reinterpret_cast<const std::uint8_t*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr), 4};
+  return {reinterpret_cast<const std::uint8_t*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr), 16};
+}
+
+unsigned count_bits(std::span<const std::uint8_t> mask) {
+  unsigned bits = 0;
+  for (const std::uint8_t byte : mask) bits += static_cast<unsigned>(std::popcount(byte));
+  return bits;
+}
+
+}  // namespace
+
+bool OwnAddress::shares_subnet(const SocketAddress& other) const {
+  if (other.family() != address.family()) return false;
+  const auto a = host_bytes(address.raw());
+  const auto b = host_bytes(other.raw());
+  for (unsigned bit = 0; bit < prefix; ++bit)
+    if (((a[bit / 8] ^ b[bit / 8]) >> (7 - bit % 8) & 1) != 0) return false;
+  return true;
+}
+
+std::vector<OwnAddress> own_addresses() {
+  ifaddrs* list = nullptr;
+  std::vector<OwnAddress> all;
+  if (::getifaddrs(&list) != 0) return all;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_netmask == nullptr) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t bytes = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    all.push_back({SocketAddress::of(entry->ifa_addr, bytes), count_bits(host_bytes(entry->ifa_netmask))});
   }
   return all;
 }

@@ -22,6 +22,15 @@ struct Interface {
 /// In the kernel's order.
 Result<std::vector<Interface>> interfaces();
 
+/// An address of this host, and how many of its first bits all of its subnet share.
+struct OwnAddress {
+  SocketAddress address;
+  unsigned prefix = 0;
+
+  bool shares_subnet(const SocketAddress& other) const;
+};
+std::vector<OwnAddress> own_addresses();
+
 /// True where the name fits the pattern, as NCCL_SOCKET_IFNAME has it: comma-separated prefixes; a leading '^' selects
 /// what fits none of them; a leading '=' (or "^=") compares whole names.
 bool fits_pattern(std::string_view name, std::string_view pattern);

@@ -26,7 +26,9 @@ struct Settings {
   bool shm = true;                  // shared memory between ranks of a host
   bool cross_memory_attach = true;  // process_vm_readv between ranks of a host
   std::string host_id;              // overrides the host's identity: ranks of different ids do not share memory
-  int tcp_lanes = 2;                // connections per peer
+  std::string lanes = "spread";     // over all lanes, or only the first that is up: backup
+  double lane_hold = 5.0;           // seconds that a lane which flaps is left alone, at most
+  int tcp_lanes = 2;                // connections per peer, and at least one for each of its ports
   int spin_us = 20;                 // how long a wait spins where cores suffice
   int yield_us = 200;               // how long it then yields before it sleeps
   bool reproducible = false;        // only programs that reduce in rank order

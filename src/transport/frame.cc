@@ -75,7 +75,7 @@ Result<FrameType> type_of(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (const auto format = get<std::uint8_t>(bytes, kAtFormat); format != kFormat)
     return fail(ErrorCode::refused, fmt::format("frame format {}, not {}", format, kFormat));
   const auto type = get<std::uint8_t>(bytes, kAtType);
-  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::bye))
+  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::never))
     return fail(ErrorCode::refused, fmt::format("unknown frame type {}", type));
   return static_cast<FrameType>(type);
 }

@@ -33,10 +33,12 @@ enum class FrameType : std::uint8_t {
   open = 3,     // the sender has this link open; the receiver grants it credit when it has, too
   data = 4,     // a chunk
   ack = 5,      // what has come, and how far the sender may go
-  close = 6,    // the sender has closed this link
-  fence = 7,    // the sender lost the lane named here: take nothing more from it
+  close = 6,    // the end that says so has closed this link
+  fence = 7,    // the sender lost the lane named here: take nothing more from it, nor from those before it
   fenced = 8,   // done, and what had come on it is acknowledged
   bye = 9,      // nothing follows: the end of this connection is no failure
+  probe = 10,   // says nothing; that it comes through is what matters
+  never = 11,   // this process counts the other one as gone, and takes no lane from it any more
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;

@@ -73,6 +73,17 @@ void Inbound::close(Link& link) {
   if (found != links_.end() && found->second == &link) links_.erase(found);
   std::erase(touched_, &link);
   for (const auto& lane : peer_.lanes()) lane->forget_incoming(link.id_);
+  if (link.opened_ && !peer_.lanes().empty()) tell_closed(link.id_);
+}
+
+// The sender waits for no more acknowledgements.
+void Inbound::tell_closed(const LinkId& id) {
+  Lane& lane = peer_.best_lane();
+  FrameHeader header;
+  header.type = FrameType::close;
+  header.epoch = lane.epoch();
+  header.link = id;
+  lane.post(header, nullptr, true);
 }
 
 void Inbound::lane_lost(const Lane& lane) {
@@ -116,14 +127,15 @@ void Inbound::on_close(const LinkId& id) {
 }
 
 Status Inbound::on_fence(Lane& lane, const FrameHeader& header) {
-  if (lane.index() == header.lane && lane.epoch() == header.lane_epoch)
+  if (lane.index() == header.lane && lane.epoch() <= header.lane_epoch)
     return fail(ErrorCode::refused, "a lane was named as lost by itself");
   const auto& lanes = peer_.lanes();
   const auto same = std::find_if(lanes.begin(), lanes.end(), [&](const auto& each) {
-    return each->index() == header.lane && each->epoch() == header.lane_epoch;
+    return each->index() == header.lane && each->epoch() <= header.lane_epoch;
   });
   if (same != lanes.end())
     peer_.lane_down(*std::shared_ptr<Lane>(*same), fail(ErrorCode::system, "the peer lost it").value(), false);
+  peer_.slot_of(header.lane).end(header.lane_epoch);
   // Acknowledgements may have been lost with the lane; they go before the answer, on the same lane.
   for (const auto& [id, link] : links_)
     if (link->opened_) tell_now(*link, lane);
@@ -138,7 +150,8 @@ Status Inbound::on_fence(Lane& lane, const FrameHeader& header) {
 
 void Inbound::tell(Link& link, bool settled) {
   if (peer_.lanes().empty() || !link.opened_ || !link.state_.owes_acknowledgement(settled)) return;
-  tell_now(link, latest_ != nullptr ? *latest_ : *peer_.lanes().front());
+  const bool usable = latest_ != nullptr && peer_.is_trusted(*latest_);
+  tell_now(link, usable ? *latest_ : peer_.best_lane());
 }
 
 void Inbound::tell_now(Link& link, Lane& lane) {
@@ -151,6 +164,11 @@ void Inbound::tell_now(Link& link, Lane& lane) {
   header.arrived = ack.arrived;
   header.credit = ack.credit;
   lane.post(header, nullptr, true);
+}
+
+bool Inbound::awaits() const {
+  return std::any_of(links_.begin(), links_.end(),
+                     [](const auto& each) { return each.second->state_.expected() > each.second->state_.received(); });
 }
 
 void Inbound::pause(bool settled) {

@@ -30,12 +30,15 @@ class Inbound {
   void on_close(const LinkId& id);
   Status on_fence(Lane& lane, const FrameHeader& header);
   void pause(bool settled);
+  /// A chunk is expected that has not come.
+  bool awaits() const;
 
  private:
   class Link;
 
   void close(Link& link);
   void tell(Link& link, bool settled);
+  void tell_closed(const LinkId& id);
   void tell_now(Link& link, Lane& lane);
 
   Peer& peer_;

@@ -33,6 +33,9 @@ class Lane {
   virtual void forget_incoming(const LinkId& link) = 0;
   /// Nothing arrives from this lane any more, and nothing leaves.
   virtual void close() = 0;
+  /// For how many seconds what was sent has not been answered by the other end (its kernel, its port: not the process
+  /// there, which may be busy); 0: nothing waits for that. Asked every few milliseconds, with the clock's time.
+  virtual double silence(double now) = 0;
   /// For messages: "10.0.0.1:4711".
   virtual std::string name() const = 0;
 

@@ -14,15 +14,19 @@ constexpr std::size_t kSpareCount = 8;
 // Chunks of no bytes have nowhere to lie, but their arrival must not look like a mismatch.
 std::byte g_nothing{};
 
+bool is_same_or_before(LaneKey lane, LaneKey last) {
+  return static_cast<std::uint32_t>(lane) == static_cast<std::uint32_t>(last) && lane <= last;
+}
+
 }  // namespace
 
-std::uint64_t LinkSender::post(const std::byte* data, std::size_t bytes, OperationTag tag, std::uint32_t lane) {
+std::uint64_t LinkSender::post(const std::byte* data, std::size_t bytes, OperationTag tag, LaneKey lane) {
   Chunk& chunk = chunks_.extend();
   chunk.data = data;
   chunk.bytes = static_cast<std::uint32_t>(bytes);
   chunk.tag = tag;
   chunk.lane = lane;
-  if (bytes <= limits_.copy_limit && copied_ + bytes <= limits_.window) {
+  if (will_copy(bytes)) {
     chunk.copy = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(bytes, 1));
     if (bytes != 0) std::memcpy(chunk.copy.get(), data, bytes);
     chunk.data = chunk.copy.get();
@@ -42,7 +46,7 @@ bool LinkSender::acknowledge_one(std::uint64_t sequence, std::vector<Completed>&
   if (chunk.acked) return true;
   if (!chunk.transmitted) return false;
   chunk.acked = true;
-  completed.push_back({chunk.lane, chunk.load()});
+  completed.push_back({chunk.lane, chunk.load(), chunk.posted_at});
   return true;
 }
 
@@ -63,6 +67,14 @@ Status LinkSender::acknowledge(const Acknowledgement& ack, std::vector<Completed
   return {};
 }
 
+void LinkSender::drop_all(std::vector<Completed>& completed) {
+  for (std::uint64_t sequence = acked(); sequence != posted(); ++sequence) {
+    transmitted(sequence);
+    acknowledge_one(sequence, completed);
+  }
+  advance();
+}
+
 void LinkSender::advance() {
   while (chunks_.first() != chunks_.end() && chunks_[chunks_.first()].acked) {
     const Chunk& chunk = chunks_[chunks_.first()];
@@ -73,15 +85,16 @@ void LinkSender::advance() {
   while (released_ != chunks_.end() && (chunks_[released_].acked || chunks_[released_].copy)) ++released_;
 }
 
-std::vector<std::uint64_t> LinkSender::unacked_on(std::uint32_t lane) const {
+std::vector<std::uint64_t> LinkSender::unacked_on(LaneKey lane) const {
   std::vector<std::uint64_t> open;
   for (std::uint64_t sequence = chunks_.first(); sequence != chunks_.end(); ++sequence)
-    if (!chunks_[sequence].acked && chunks_[sequence].lane == lane) open.push_back(sequence);
+    if (!chunks_[sequence].acked && is_same_or_before(chunks_[sequence].lane, lane)) open.push_back(sequence);
   return open;
 }
 
-void LinkSender::resent(std::uint64_t sequence, std::uint32_t lane) {
+void LinkSender::resent(std::uint64_t sequence, LaneKey lane, double now) {
   chunks_[sequence].lane = lane;
+  chunks_[sequence].posted_at = now;
   chunks_[sequence].transmitted = false;
 }
 

@@ -36,6 +36,10 @@ struct LinkLimits {
 
 inline std::size_t chunk_cost(std::size_t bytes) { return bytes + kFrameHeaderBytes; }
 
+/// An incarnation of a lane, among all of a peer's.
+using LaneKey = std::uint64_t;
+inline LaneKey key_of(std::uint32_t lane, std::uint32_t epoch) { return LaneKey{epoch} << 32 | lane; }
+
 struct Acknowledgement {
   std::uint64_t received = 0;
   std::uint64_t arrived = 0;  // bit i: chunk received + 1 + i
@@ -53,7 +57,8 @@ class LinkSender {
     std::unique_ptr<std::byte[]> copy;  // where set, `data` points into it
     std::uint32_t bytes = 0;
     OperationTag tag;
-    std::uint32_t lane = 0;
+    LaneKey lane = 0;
+    double posted_at = 0;  // seconds, where it was measured
     bool transmitted = false;
     bool acked = false;
 
@@ -62,23 +67,31 @@ class LinkSender {
   };
 
   bool may_post(std::size_t bytes) const { return spent_ + chunk_cost(bytes) <= credit_; }
+  /// Whether post() would copy a chunk of so many bytes.
+  bool will_copy(std::size_t bytes) const { return bytes <= limits_.copy_limit && copied_ + bytes <= limits_.window; }
   /// Takes the next chunk, bound for `lane`, and returns its number. Needs may_post().
-  std::uint64_t post(const std::byte* data, std::size_t bytes, OperationTag tag, std::uint32_t lane);
+  std::uint64_t post(const std::byte* data, std::size_t bytes, OperationTag tag, LaneKey lane);
   /// A chunk that is posted and not part of the acked prefix.
   const Chunk& chunk(std::uint64_t sequence) const { return chunks_[sequence]; }
   void transmitted(std::uint64_t sequence);
+  void measure(std::uint64_t sequence, double now) { chunks_[sequence].posted_at = now; }
 
   /// Old and repeated acknowledgements are fine. One for a chunk that was never sent is an error. Adds what it newly
   /// acknowledges to `completed`.
   struct Completed {
-    std::uint32_t lane = 0;
+    LaneKey lane = 0;
     std::size_t load = 0;
+    double posted_at = 0;
   };
   Status acknowledge(const Acknowledgement& ack, std::vector<Completed>& completed);
 
-  /// Chunks whose fate on `lane` is open, in order; each is to be sent again by resent() and a lane that lives.
-  std::vector<std::uint64_t> unacked_on(std::uint32_t lane) const;
-  void resent(std::uint64_t sequence, std::uint32_t lane);
+  /// The receiver wants no more: all that was posted counts as acknowledged.
+  void drop_all(std::vector<Completed>& completed);
+
+  /// Chunks whose fate on this incarnation of a lane, or one before, is open, in order; each is to be sent again by
+  /// resent() and a lane that lives.
+  std::vector<std::uint64_t> unacked_on(LaneKey lane) const;
+  void resent(std::uint64_t sequence, LaneKey lane, double now);
 
   std::uint64_t posted() const { return chunks_.end(); }
   std::uint64_t acked() const { return chunks_.first(); }

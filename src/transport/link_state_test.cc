@@ -115,7 +115,7 @@ TEST(LinkSender, NamesWhatALostLaneLeftOpen) {
   for (std::uint32_t i = 0; i < 6; ++i) sender.send(10, i % 2);
   ASSERT_TRUE(sender.state.acknowledge({1, 0b10, 0}, sender.completed).has_value());  // chunks 0 and 3
   EXPECT_EQ(sender.state.unacked_on(1), (std::vector<std::uint64_t>{1, 5}));
-  sender.state.resent(1, 0);
+  sender.state.resent(1, 0, 0);
   EXPECT_EQ(sender.state.unacked_on(1), (std::vector<std::uint64_t>{5}));
   EXPECT_EQ(sender.state.unacked_on(0), (std::vector<std::uint64_t>{1, 2, 4}));
 }

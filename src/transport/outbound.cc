@@ -7,6 +7,11 @@
 namespace tutti {
 namespace {
 
+constexpr double kDeepest = 4;      // chunks a lane may have outstanding
+constexpr double kBusyFor = 0.002;  // seconds of work, where that is more
+constexpr double kShortest = 1e-6;  // seconds: what comes back faster says nothing of the lane
+constexpr double kNews = 0.25;      // weight of the latest chunk in a lane's rate
+
 FrameHeader header_of(FrameType type, const Lane& lane, const LinkId& link) {
   FrameHeader header;
   header.type = type;
@@ -67,7 +72,7 @@ std::unique_ptr<SendLink> Outbound::open(const LinkId& id) {
 
 void Outbound::announce(const LinkId& id, FrameType type) {
   if (peer_.lanes().empty()) return;
-  Lane& lane = *peer_.lanes().front();
+  Lane& lane = peer_.best_lane();
   lane.post(header_of(type, lane, id), nullptr, true);
 }
 
@@ -77,7 +82,7 @@ void Outbound::close(Link& link) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id_);
   for (std::uint64_t sequence = link.state_.acked(); sequence != link.state_.posted(); ++sequence) {
     const auto& chunk = link.state_.chunk(sequence);
-    if (!chunk.acked) outstanding_[chunk.lane] -= chunk.load();
+    if (!chunk.acked) discharge({chunk.lane, chunk.load(), 0});
   }
   announce(link.id_, FrameType::close);
 }
@@ -85,10 +90,14 @@ void Outbound::close(Link& link) {
 bool Outbound::send(Link& link, const std::byte* data, std::size_t bytes, OperationTag tag) {
   if (peer_.error()) link.refused_ = true;
   if (peer_.error() || bytes > peer_.limits().chunk_limit || !link.state_.may_post(bytes)) return false;
-  Lane* lane = least_loaded();
+  const bool copied = link.state_.will_copy(bytes);
+  Lane* lane = choose(copied ? 0 : chunk_cost(bytes));
   if (lane == nullptr) return false;
-  const std::uint64_t sequence = link.state_.post(data, bytes, tag, lane->index());
-  outstanding_[lane->index()] += link.state_.chunk(sequence).load();
+  const std::uint64_t sequence = link.state_.post(data, bytes, tag, key_of(lane->index(), lane->epoch()));
+  if (!copied) {
+    link.state_.measure(sequence, peer_.now());
+    charge(link.state_.chunk(sequence).lane, chunk_cost(bytes));
+  }
   post_chunk(*lane, link, sequence);
   return true;
 }
@@ -103,29 +112,67 @@ void Outbound::post_chunk(Lane& lane, const Link& link, std::uint64_t sequence) 
   lane.post(header, chunk.data, chunk.copy != nullptr);
 }
 
-// Of equals the first, at both ends: an exchange of small chunks then runs on one connection, where TCP acknowledges
-// with the data that goes back.
-Lane* Outbound::least_loaded() {
+// The lane that will be done first with what it has and this. Of equals the first, at both ends: an exchange of small
+// chunks then runs on one connection, where TCP acknowledges with the data that goes back. Null: all have enough.
+Lane* Outbound::choose(std::size_t load) {
+  double fastest = 1;
+  for (const auto& lane : peer_.lanes()) fastest = std::max(fastest, loads_[lane->index()].rate);
   Lane* best = nullptr;
+  double best_end = 0;
+  const Lane* const only = peer_.only_lane();
   for (const auto& lane : peer_.lanes()) {
-    const auto load = std::pair(outstanding_[lane->index()], lane->index());
-    if (best == nullptr || load < std::pair(outstanding_[best->index()], best->index())) best = lane.get();
+    if ((only != nullptr && lane.get() != only) || !peer_.is_trusted(*lane)) continue;
+    const Load& has = loads_[lane->index()];
+    if (load != 0 && !has_room(has)) continue;
+    const double end = static_cast<double>(has.outstanding + load) / (has.rate > 0 ? has.rate : fastest);
+    const bool better = best == nullptr || end < best_end || (end == best_end && lane->index() < best->index());
+    if (better) best = lane.get();
+    if (better) best_end = end;
   }
   return best;
 }
 
+bool Outbound::has_room(const Load& load) const {
+  const double enough = std::max(kDeepest * static_cast<double>(peer_.limits().chunk_limit), kBusyFor * load.rate);
+  return static_cast<double>(load.outstanding) < enough;
+}
+
+void Outbound::charge(LaneKey lane, std::size_t load) {
+  Load& of_lane = loads_[static_cast<std::uint32_t>(lane)];
+  if (of_lane.lane == lane) of_lane.outstanding += load;
+}
+
+// A lane's time for a chunk counts from when it was posted, or the one before was done.
+void Outbound::discharge(const LinkSender::Completed& done) {
+  Load& load = loads_[static_cast<std::uint32_t>(done.lane)];
+  if (load.lane != done.lane || done.load == 0) return;
+  load.outstanding -= done.load;
+  if (done.posted_at == 0) return;
+  const double now = peer_.now();
+  const double took = std::max(now - std::max(done.posted_at, load.last_done), kShortest);
+  load.last_done = now;
+  const double rate = static_cast<double>(done.load) / took;
+  load.rate = load.rate == 0 ? rate : 1 / ((1 - kNews) / load.rate + kNews / rate);
+}
+
 void Outbound::lane_up(Lane& lane) {
-  if (outstanding_.size() <= lane.index()) outstanding_.resize(lane.index() + 1);
+  if (loads_.size() <= lane.index()) loads_.resize(lane.index() + 1);
+  loads_[lane.index()] = {key_of(lane.index(), lane.epoch())};
   if (peer_.lanes().size() > 1) return;
+  for (const LostLane& each : lost_) ask_to_fence(each);
   for (const auto& [id, link] : links_) announce(id, FrameType::open);
 }
 
-bool Outbound::waits_for_fence(std::uint32_t lane) const {
-  return std::any_of(lost_.begin(), lost_.end(), [&](const LostLane& each) { return each.index == lane; });
+bool Outbound::awaits() const {
+  return std::any_of(links_.begin(), links_.end(),
+                     [](const auto& each) { return each.second->state_.acked() != each.second->state_.posted(); });
 }
 
 void Outbound::lane_lost(const Lane& lane) {
+  loads_[lane.index()] = {};
+  std::erase_if(lost_, [&](const LostLane& each) { return each.index == lane.index(); });
   lost_.push_back({lane.index(), lane.epoch()});
+  if (peer_.lanes().empty()) return;
   // The lane just lost may have carried requests to fence others, and links' openings.
   for (const LostLane& each : lost_) ask_to_fence(each);
   for (const auto& [id, link] : links_)
@@ -133,33 +180,43 @@ void Outbound::lane_lost(const Lane& lane) {
 }
 
 void Outbound::ask_to_fence(const LostLane& lost) {
-  Lane& lane = *peer_.lanes().front();
+  Lane& lane = peer_.best_lane();
   FrameHeader header = header_of(FrameType::fence, lane, {});
   header.lane = lost.index;
   header.lane_epoch = lost.epoch;
   lane.post(header, nullptr, true);
 }
 
-void Outbound::on_fenced(const FrameHeader& header) {
+bool Outbound::on_fenced(const FrameHeader& header) {
   const auto found = std::find_if(lost_.begin(), lost_.end(), [&](const LostLane& each) {
     return each.index == header.lane && each.epoch == header.lane_epoch;
   });
-  if (found == lost_.end()) return;
+  if (found == lost_.end()) return false;
   const LostLane lost = *found;
   lost_.erase(found);
   resend(lost);
+  return true;
 }
 
 void Outbound::resend(const LostLane& lost) {
   for (const auto& [id, link] : links_)
-    for (const std::uint64_t sequence : link->state_.unacked_on(lost.index)) {
-      Lane& lane = *least_loaded();
+    for (const std::uint64_t sequence : link->state_.unacked_on(key_of(lost.index, lost.epoch))) {
       const std::size_t load = link->state_.chunk(sequence).load();
-      outstanding_[lost.index] -= load;
-      outstanding_[lane.index()] += load;
-      link->state_.resent(sequence, lane.index());
+      Lane* const roomy = choose(load);
+      Lane& lane = roomy != nullptr ? *roomy : peer_.best_lane();
+      link->state_.resent(sequence, key_of(lane.index(), lane.epoch()), load != 0 ? peer_.now() : 0);
+      charge(link->state_.chunk(sequence).lane, load);
       post_chunk(lane, *link, sequence);
     }
+}
+
+void Outbound::on_close(const LinkId& id) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  for (const auto& lane : peer_.lanes()) lane->forget_outgoing(id);
+  completed_.clear();
+  found->second->state_.drop_all(completed_);
+  for (const auto& each : completed_) discharge({each.lane, each.load, 0});
 }
 
 Status Outbound::on_ack(const FrameHeader& header) {
@@ -167,7 +224,7 @@ Status Outbound::on_ack(const FrameHeader& header) {
   if (found == links_.end()) return {};  // closed since
   completed_.clear();
   auto accepted = found->second->state_.acknowledge({header.sequence, header.arrived, header.credit}, completed_);
-  for (const auto& each : completed_) outstanding_[each.lane] -= each.load;
+  for (const auto& each : completed_) discharge(each);
   return accepted;
 }
 

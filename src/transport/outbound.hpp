@@ -1,6 +1,7 @@
-// The links from this process to a peer, on the lanes of the Peer it is part of. Chunks go to the lane with the least
-// outstanding; when a lane is lost, the receiver is asked to fence it, and what had not come over is sent again on the
-// others. Guarded by the Peer's mutex; open() takes it.
+// The links from this process to a peer, on the lanes of the Peer it is part of. A chunk goes to the lane that is
+// likely to be done with it first, by what is outstanding there and how fast it was of late; no lane gets more than it
+// needs to stay busy, so that a slow one never has the last word. When a lane is lost, the receiver is asked to fence
+// it, and what had not come over is sent again on others. Guarded by the Peer's mutex; open() takes it.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +24,16 @@ class Outbound {
   std::unique_ptr<SendLink> open(const LinkId& id);
 
   void lane_up(Lane& lane);
-  /// Another lane lives.
   void lane_lost(const Lane& lane);
-  /// Chunks are open on an incarnation of this lane that is lost.
-  bool waits_for_fence(std::uint32_t lane) const;
+  /// Chunks have not been acknowledged.
+  bool awaits() const;
 
   void transmitted(const FrameHeader& header);
+  /// The receiver has closed its end: nothing sent on this link matters any more.
+  void on_close(const LinkId& id);
   Status on_ack(const FrameHeader& header);
-  void on_fenced(const FrameHeader& header);
+  /// False: nobody asked.
+  bool on_fenced(const FrameHeader& header);
 
  private:
   class Link;
@@ -38,18 +41,27 @@ class Outbound {
     std::uint32_t index;
     std::uint32_t epoch;
   };
+  struct Load {
+    LaneKey lane = 0;               // the incarnation in use
+    std::uint64_t outstanding = 0;  // of chunks not acked
+    double rate = 0;                // bytes per second, of late; 0: not known
+    double last_done = 0;
+  };
 
   bool send(Link& link, const std::byte* data, std::size_t bytes, OperationTag tag);
   void close(Link& link);
   void announce(const LinkId& id, FrameType type);
   void post_chunk(Lane& lane, const Link& link, std::uint64_t sequence);
-  Lane* least_loaded();
+  Lane* choose(std::size_t load);
+  bool has_room(const Load& load) const;
+  void charge(LaneKey lane, std::size_t load);
+  void discharge(const LinkSender::Completed& done);
   void ask_to_fence(const LostLane& lost);
   void resend(const LostLane& lost);
 
   Peer& peer_;
-  std::vector<std::uint64_t> outstanding_;  // by lane index: load of chunks not acked
-  std::vector<LostLane> lost_;              // not fenced by the receiver yet
+  std::vector<Load> loads_;     // by lane index
+  std::vector<LostLane> lost_;  // not fenced by the receiver yet: the latest of each index
   std::unordered_map<LinkId, Link*> links_;
   std::vector<LinkSender::Completed> completed_;  // scratch
 };

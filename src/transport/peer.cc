@@ -1,26 +1,64 @@
 #include "transport/peer.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/log.hpp"
 
 namespace tutti {
+namespace {
+
+constexpr double kGlance = 0.01;     // seconds between looks at lanes on which something waits for an answer
+constexpr double kRefusedFor = 1.0;  // seconds: a process that listens nowhere for so long is gone
+
+FrameHeader plain_frame(FrameType type, const Lane& lane) {
+  FrameHeader header;
+  header.type = type;
+  header.epoch = lane.epoch();
+  return header;
+}
+
+}  // namespace
 
 std::unique_ptr<SendLink> Peer::open_send(const LinkId& id) { return outbound_.open(id); }
 
 std::unique_ptr<RecvLink> Peer::open_recv(const LinkId& id) { return inbound_.open(id); }
 
+LaneSlot& Peer::slot_of(std::uint32_t index) {
+  while (slots_.size() <= index) {
+    slots_.emplace_back(options_.times, dials_, now());
+    words_.push_back(0);
+    quiet_.push_back({0, now()});
+  }
+  return slots_[index];
+}
+
+void Peer::dial_lanes(std::uint32_t count, double patience) {
+  dials_ = true;
+  give_up_at_ = now() + patience;
+  if (count != 0) slot_of(count - 1);
+}
+
 bool Peer::lane_up(std::shared_ptr<Lane> lane) {
-  // Chunks remember their lane by its index: an incarnation may begin only when nothing is open on the one before.
+  LaneSlot& slot = slot_of(lane->index());
+  if (error_ || leaving_) return false;
+  if (!slot.may_come_up(lane->epoch())) {
+    note("refused an incarnation that is over");
+    return false;
+  }
   const auto same =
       std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& each) { return each->index() == lane->index(); });
   if (same != lanes_.end()) {
     const std::shared_ptr<Lane> before = *same;
-    if (before->epoch() < lane->epoch())
-      lane_down(*before, tutti::fail(ErrorCode::system, "the peer dialed it anew").value(), false);
-    return false;
+    if (before->epoch() >= lane->epoch()) return false;
+    note("replaced an incarnation by the next");
+    lane_down(*before, tutti::fail(ErrorCode::system, "the peer dialed it anew").value(), false);
   }
-  if (error_ || outbound_.waits_for_fence(lane->index())) return false;
+  if (slot.was_up()) log::info("lane {} to {} is back", lane->index(), name_);
+  slot.up(now(), lane->epoch());
+  note("up");
+  quiet_[lane->index()] = {words_[lane->index()], now()};
   lanes_.push_back(lane);
   outbound_.lane_up(*lane);
   return true;
@@ -31,10 +69,15 @@ void Peer::lane_down(Lane& lane, const Error& why, bool orderly) {
   if (found == lanes_.end()) return lane.close();
   const std::shared_ptr<Lane> lost = *found;
   lanes_.erase(found);
+  LaneSlot& slot = slot_of(lost->index());
+  if (slot.state() == LaneState::suspect) --suspects_;
+  slot.lost(now(), why.message);
+  note("lost");
   lost->close();
   inbound_.lane_lost(*lost);
   if (error_) return;
-  if (lanes_.empty()) return fail(why, orderly);
+  leaving_ = leaving_ || orderly;
+  if (lanes_.empty() && (leaving_ || why.code == ErrorCode::refused)) return fail(why, leaving_);
   if (orderly) return;
   log::warn("lane {} to {} is lost ({}); {} left", lost->index(), name_, why.message, lanes_.size());
   outbound_.lane_lost(*lost);
@@ -52,6 +95,112 @@ void Peer::fail(const Error& why, bool orderly) {
   }
 }
 
+void Peer::turn_away(Lane& lane) const {
+  if (error_) lane.post(plain_frame(FrameType::never, lane), nullptr, true);
+}
+
+void Peer::dial_failed(const WantedLane& lane, const Error& why, bool refused) {
+  LaneSlot& slot = slot_of(lane.index);
+  if (slot.state() != LaneState::probing) return;
+  slot.failed(now(), why.message, refused);
+  note(refused ? "nobody listened" : "could not be reached");
+  if (why.code == ErrorCode::refused && lanes_.empty()) return fail(why, false);  // it is not who we look for
+  give_up_unreachable(now());
+}
+
+// A peer that was never met is waited for as long as it was said; one at whose every address nobody listens is gone.
+void Peer::give_up_unreachable(double now) {
+  if (error_ || !lanes_.empty() || slots_.empty()) return;
+  const bool met = std::any_of(slots_.begin(), slots_.end(), [](const LaneSlot& slot) { return slot.was_up(); });
+  const bool late = !met && now >= give_up_at_;
+  const bool gone = std::all_of(slots_.begin(), slots_.end(), [&](const LaneSlot& slot) {
+    return slot.refusals() > 0 && now - slot.refused_since() >= kRefusedFor;
+  });
+  if (!late && !gone) return;
+  fail(tutti::fail(late ? ErrorCode::timed_out : ErrorCode::system, slots_.front().reason()).value(), false);
+}
+
+void Peer::port_back(std::uint32_t index) {
+  slot_of(index).port_back(now());
+  note("port back");
+}
+
+double Peer::tick(std::vector<WantedLane>& wanted) {
+  if (error_) return kNever;
+  const double time = now();
+  unsettled_ = false;
+  judge(time);
+  probe(time);
+  give_up_unreachable(time);
+  if (error_) return kNever;
+  double next = unsettled_ ? time + kGlance : kNever;
+  for (std::uint32_t index = 0; index < slots_.size(); ++index) {
+    LaneSlot& slot = slots_[index];
+    if (!leaving_ && slot.due() <= time) {
+      const bool was_up = slot.was_up();
+      wanted.push_back({index, slot.dial(time), was_up});
+      note("dialed");
+    }
+    next = std::min(next, slot.due());
+  }
+  return next;
+}
+
+void Peer::judge(double now) {
+  suspects_ = 0;
+  const auto lanes = lanes_;
+  for (const auto& lane : lanes) {
+    const double seconds = lane->silence(now);
+    unsettled_ = unsettled_ || seconds > 0;
+    LaneSlot& slot = slots_[lane->index()];
+    const LaneState before = slot.state();
+    const bool dead = slot.silent(seconds);
+    if (slot.state() != before) note(slot.state() == LaneState::suspect ? "suspect" : "heard again");
+    if (slot.state() == LaneState::suspect) ++suspects_;
+    if (dead)
+      lane_down(*lane, tutti::fail(ErrorCode::timed_out, fmt::format("no answer for {:.2f} s", seconds)).value(),
+                false);
+  }
+}
+
+// A lane on which nothing was sent cannot go silent: where something is awaited and nothing comes, something is sent.
+void Peer::probe(double now) {
+  if (lanes_.empty() || (!inbound_.awaits() && !outbound_.awaits())) return;
+  for (const auto& lane : lanes_) {
+    Quiet& quiet = quiet_[lane->index()];
+    if (quiet.words != words_[lane->index()]) quiet = {words_[lane->index()], now};
+    unsettled_ = true;
+    if (now - quiet.since < options_.times.probe) continue;
+    quiet.since = now;
+    lane->post(plain_frame(FrameType::probe, *lane), nullptr, true);
+    note("probed");
+  }
+}
+
+Lane& Peer::best_lane() const {
+  const auto better = [this](const std::shared_ptr<Lane>& a, const std::shared_ptr<Lane>& b) {
+    return std::pair(!is_trusted(*a), a->index()) < std::pair(!is_trusted(*b), b->index());
+  };
+  return **std::min_element(lanes_.begin(), lanes_.end(), better);
+}
+
+bool Peer::is_trusted(const Lane& lane) const {
+  return suspects_ == 0 || suspects_ == lanes_.size() || slots_[lane.index()].state() == LaneState::healthy;
+}
+
+std::string Peer::describe_lanes() const {
+  std::string text;
+  for (std::uint32_t index = 0; index < slots_.size(); ++index) {
+    const LaneSlot& slot = slots_[index];
+    text += fmt::format("{}lane {}", text.empty() ? "" : ", ", index);
+    for (const auto& lane : lanes_)
+      if (lane->index() == index) text += fmt::format(" ({})", lane->name());
+    text += fmt::format(" {}", name_of(slot.state()));
+    if (!slot.in_use()) text += fmt::format(" for {:.1f} s: {}", now() - slot.since(), slot.reason());
+  }
+  return text.empty() ? "no lane" : text;
+}
+
 Result<std::byte*> Peer::begin(Lane& lane, const FrameHeader& header) { return inbound_.begin(lane, header); }
 
 Status Peer::complete(Lane& lane, const FrameHeader& header) {
@@ -63,13 +212,19 @@ Status Peer::complete(Lane& lane, const FrameHeader& header) {
       return inbound_.on_open(lane, header.link);
     case FrameType::close:
       inbound_.on_close(header.link);
+      outbound_.on_close(header.link);
       return {};
     case FrameType::fence:
       return inbound_.on_fence(lane, header);
     case FrameType::ack:
       return outbound_.on_ack(header);
     case FrameType::fenced:
-      outbound_.on_fenced(header);
+      if (outbound_.on_fenced(header)) slot_of(header.lane).fenced(now());
+      return {};
+    case FrameType::probe:
+      return {};
+    case FrameType::never:
+      fail(tutti::fail(ErrorCode::system, fmt::format("{} counts this process as gone", lane.name())).value(), false);
       return {};
     case FrameType::hello:
     case FrameType::welcome:
@@ -83,6 +238,9 @@ void Peer::transmitted(Lane&, const FrameHeader& header) {
   if (header.type == FrameType::data) outbound_.transmitted(header);
 }
 
-void Peer::pause(Lane&, bool settled) { inbound_.pause(settled); }
+void Peer::pause(Lane& lane, bool settled) {
+  ++words_[lane.index()];
+  inbound_.pause(settled);
+}
 
 }  // namespace tutti

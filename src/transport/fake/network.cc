@@ -17,6 +17,7 @@ class FakeNetwork::End final : public Lane, public std::enable_shared_from_this<
   void join(const std::shared_ptr<End>& other) { other_ = other; }
   LaneOwner& owner() const { return owner_; }
   bool is_open() const { return open_ && !cut_; }
+  double silence(double) override { return 0; }
   std::string name() const override { return fmt::format("wire {}.{}", index(), epoch()); }
 
   void post(const FrameHeader& header, const std::byte* payload, bool keep) override {

@@ -24,11 +24,12 @@ Attempt Attempt::accepted(Fd socket, const SocketAddress& from, const JobKey& ke
   return {std::move(socket), from, Side::acceptor, key, own, deadline};
 }
 
-Result<Attempt> Attempt::dialing(const Dial& dial, const SocketAddress& address, const JobKey& key,
-                                 const ProcessId& own, Deadline deadline) {
-  auto socket = start_connect(address);
+Result<Attempt> Attempt::dialing(const Dial& dial, const JobKey& key, const ProcessId& own, double answer,
+                                 double greeting) {
+  auto socket = start_connect(dial.rail.remote, dial.rail.source ? &*dial.rail.source : nullptr);
   if (!socket) return tl::unexpected(socket.error());
-  Attempt attempt(std::move(*socket), address, Side::connector, key, own, deadline);
+  Attempt attempt(std::move(*socket), dial.rail.remote, Side::connector, key, own, Deadline::in(answer));
+  attempt.greeting_seconds_ = greeting;
   attempt.dial_ = dial;
   return attempt;
 }
@@ -83,6 +84,7 @@ Result<bool> Attempt::connect() {
     connection_refused_ = true;
     return tl::unexpected(finished.error());
   }
+  deadline_ = Deadline::in(greeting_seconds_);
   stage_ = Stage::proving;
   return true;
 }
@@ -90,7 +92,7 @@ Result<bool> Attempt::connect() {
 Result<bool> Attempt::prove() {
   auto proven = handshake_.advance(socket_.get());
   if (!proven || !*proven) return proven;
-  if (dial_) bytes_ = encode(LaneGreeting{FrameType::hello, dial_->epoch, dial_->lane, own_, dial_->peer.id});
+  if (dial_) bytes_ = encode(LaneGreeting{FrameType::hello, dial_->lane.epoch, dial_->lane.index, own_, dial_->peer});
   stage_ = dial_ ? Stage::speaking : Stage::listening;
   return true;
 }
@@ -128,9 +130,10 @@ Status Attempt::check_greeting() {
                 fmt::format("{} looks for process {}, which is not here", who, greeting_.to.to_string()));
   const auto wanted = side_ == Side::acceptor ? FrameType::hello : FrameType::welcome;
   if (greeting_.type != wanted) return fail(ErrorCode::refused, fmt::format("{} greeted out of turn", who));
-  if (dial_ && (greeting_.from != dial_->peer.id || greeting_.lane != dial_->lane || greeting_.epoch != dial_->epoch))
+  if (dial_ &&
+      (greeting_.from != dial_->peer || greeting_.lane != dial_->lane.index || greeting_.epoch != dial_->lane.epoch))
     return fail(ErrorCode::refused,
-                fmt::format("{} is process {}, not {}", who, greeting_.from.to_string(), dial_->peer.id.to_string()));
+                fmt::format("{} is process {}, not {}", who, greeting_.from.to_string(), dial_->peer.to_string()));
   return {};
 }
 

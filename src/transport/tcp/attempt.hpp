@@ -10,15 +10,16 @@
 #include "base/handshake.hpp"
 #include "base/net.hpp"
 #include "transport/frame.hpp"
-#include "transport/tcp/endpoint.hpp"
+#include "transport/peer.hpp"
+#include "transport/tcp/rails.hpp"
 
 namespace tutti {
 
 /// A lane this process wants to have.
 struct Dial {
-  Endpoint peer;
-  std::uint32_t lane = 0;
-  std::uint32_t epoch = 0;
+  ProcessId peer;
+  WantedLane lane;
+  Rail rail;
 };
 
 class Attempt {
@@ -26,9 +27,9 @@ class Attempt {
   /// Someone connected to us.
   static Attempt accepted(Fd socket, const SocketAddress& from, const JobKey& key, const ProcessId& own,
                           Deadline deadline);
-  /// We connect to `address` of the peer.
-  static Result<Attempt> dialing(const Dial& dial, const SocketAddress& address, const JobKey& key,
-                                 const ProcessId& own, Deadline deadline);
+  /// We connect. The peer's host is to answer within `answer` seconds, the peer itself within `greeting`.
+  static Result<Attempt> dialing(const Dial& dial, const JobKey& key, const ProcessId& own, double answer,
+                                 double greeting);
 
   /// True: the socket is a lane now, take() it. An error is final.
   Result<bool> advance();
@@ -64,6 +65,7 @@ class Attempt {
   Handshake handshake_;
   ProcessId own_;
   Deadline deadline_;
+  double greeting_seconds_ = 0;  // dialing: the deadline, once connected
   Stage stage_;
   std::optional<Dial> dial_;
   FrameBytes bytes_{};  // of the greeting being sent or received

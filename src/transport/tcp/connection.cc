@@ -1,7 +1,7 @@
 #include "transport/tcp/connection.hpp"
 
 #include <fmt/core.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -36,6 +36,7 @@ Connection::Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std:
       poller_(std::move(poller)),
       owner_(owner),
       id_(poller_->new_id()) {
+  if (auto local = local_address(socket_.get())) local_ = *local;
   poller_->add(socket_.get(), id_);
 }
 
@@ -70,6 +71,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
                                              : ::sendmsg(socket_.get(), &message, kFlags);
     if (sent >= 0) {
       unanswered_reads_ = 0;
+      settled_ = false;
       count(poller_->counters().bytes_sent, static_cast<std::uint64_t>(sent));
       return sent;
     }
@@ -159,6 +161,24 @@ void Connection::forget_outgoing(const LinkId& link) {
     left.push_back(std::move(frame));
   }
   outgoing_ = std::move(left);
+}
+
+// By the kernel's acknowledgements, not the peer's: whatever the process there does, its kernel answers as long as
+// there is a way both ways. A window that is closed is asked about by the kernel itself; those probes are answered,
+// too.
+double Connection::silence(double now) {
+  constexpr double kJustNow = 1e-9;
+  if (settled_ || !socket_) return 0;
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return 0;
+  const bool waits = info.tcpi_unacked > 0 || info.tcpi_probes > 1;
+  settled_ = !waits && info.tcpi_notsent_bytes == 0 && outgoing_.empty();
+  if (!waits) answered_at_ = 0;
+  if (settled_) return 0;
+  if (waits && (answered_at_ == 0 || info.tcpi_bytes_acked != answered_)) answered_at_ = now;
+  answered_ = info.tcpi_bytes_acked;
+  return waits ? std::max(now - answered_at_, kJustNow) : kJustNow;
 }
 
 void Connection::say_bye() {

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/fd.hpp"
+#include "base/net.hpp"
 #include "transport/lane.hpp"
 #include "transport/tcp/poller.hpp"
 
@@ -31,7 +32,9 @@ class Connection final : public Lane {
   void forget_outgoing(const LinkId& link) override;
   void forget_incoming(const LinkId& link) override;
   void close() override;
+  double silence(double now) override;
   std::string name() const override { return name_; }
+  const SocketAddress& local() const { return local_; }
 
   /// Reads what is there, up to a bound that keeps one connection from starving the others. True if anything moved.
   bool receive();
@@ -74,6 +77,7 @@ class Connection final : public Lane {
 
   Fd socket_;
   std::string name_;
+  SocketAddress local_;
   std::shared_ptr<Poller> poller_;
   LaneOwner& owner_;
   std::uint64_t id_;
@@ -88,6 +92,10 @@ class Connection final : public Lane {
   std::optional<FrameHeader> incoming_;  // whose payload is being read
   std::byte* landing_ = nullptr;         // null: thrown away
   std::size_t missing_ = 0;              // bytes of the payload not here yet
+
+  bool settled_ = true;         // all that was written is known to be acknowledged by the peer's kernel
+  std::uint64_t answered_ = 0;  // bytes of it that were, when last asked
+  double answered_at_ = 0;      // when that last became more; 0: it does not wait
 
   bool peer_said_bye_ = false;
   std::optional<Error> write_error_;

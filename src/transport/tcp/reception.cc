@@ -17,8 +17,10 @@ namespace {
 
 constexpr int kDrivenTick = 10;              // milliseconds between looks whether callers still drive
 constexpr std::size_t kPendingLimit = 4096;  // strangers who connect and say nothing must not use up descriptors
-constexpr double kRefusedFor = 1.0;          // seconds: a process that listens nowhere for so long is gone
-constexpr std::uint64_t kDoorbell = 0;
+// Ids in the control epoll; attempts have those below, listeners those from kListeners on.
+constexpr std::uint64_t kListeners = std::uint64_t{1} << 32;
+constexpr std::uint64_t kDoorbell = std::uint64_t{1} << 33;
+constexpr std::uint64_t kPorts = kDoorbell + 1;
 
 void add_to(int epoll, int descriptor, std::uint64_t id, std::uint32_t events, int operation = EPOLL_CTL_ADD) {
   epoll_event event{};
@@ -39,21 +41,24 @@ std::thread start_thread(std::function<void()> body) {
 
 }  // namespace
 
-// Ids in the control epoll: 0 is the doorbell, then the listeners, then attempts.
 Reception::Reception(Host& host, const JobKey& key, const ProcessId& own, std::vector<Fd> listeners, int data,
-                     Options options)
+                     int ports, Options options)
     : host_(host),
       key_(key),
       own_(own),
-      listeners_(std::move(listeners)),
       data_(data),
       options_(options),
       control_(::epoll_create1(EPOLL_CLOEXEC)),
-      doorbell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      next_id_(listeners_.size() + 1) {
+      doorbell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   add_to(control_.get(), doorbell_.get(), kDoorbell, EPOLLIN);
-  for (std::size_t i = 0; i < listeners_.size(); ++i) add_to(control_.get(), listeners_[i].get(), i + 1, EPOLLIN);
+  if (ports >= 0) add_to(control_.get(), ports, kPorts, EPOLLIN);
+  for (Fd& each : listeners) listen(std::move(each));
   thread_ = start_thread([this] { run(); });
+}
+
+void Reception::listen(Fd listener) {
+  add_to(control_.get(), listener.get(), kListeners + listeners_.size(), EPOLLIN);
+  listeners_.push_back(std::move(listener));
 }
 
 void Reception::stop() {
@@ -67,30 +72,25 @@ void Reception::abandon_thread() {
   if (thread_.joinable()) thread_.detach();
 }
 
-void Reception::dial(const Dial& dial) {
-  {
-    const std::lock_guard lock(dials_mutex_);
-    dials_.push_back(dial);
-  }
-  ::eventfd_write(doorbell_.get(), 1);
-}
+void Reception::wake() { ::eventfd_write(doorbell_.get(), 1); }
 
 void Reception::run() {
   pthread_setname_np(pthread_self(), "tutti-tcp");
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool driven = host_.is_driven();
+    const double until_tick = host_.tick();
     pollfd entries[2] = {{control_.get(), POLLIN, 0}, {data_, POLLIN, 0}};
-    ::poll(entries, driven ? 1 : 2, poll_timeout(driven));
+    ::poll(entries, driven ? 1 : 2, poll_timeout(driven, until_tick));
     if (entries[0].revents != 0) handle_control_events();
     check_deadlines();
     if (!driven && entries[1].revents != 0 && !host_.is_driven()) host_.drive();
   }
 }
 
-int Reception::poll_timeout(bool driven) const {
+int Reception::poll_timeout(bool driven, double until_tick) const {
   Deadline next = listen_again_at_;
+  if (until_tick < kNever) next = Deadline::earlier(next, Deadline::in(until_tick));
   for (const auto& [id, pending] : pending_) next = Deadline::earlier(next, pending.attempt.deadline());
-  for (const Retry& retry : retries_) next = Deadline::earlier(next, retry.at);
   if (driven) return next.poll_milliseconds(kDrivenTick);
   return next.is_never() ? -1 : next.poll_milliseconds();
 }
@@ -100,30 +100,15 @@ void Reception::handle_control_events() {
   const int ready = ::epoll_wait(control_.get(), events, 64, 0);
   for (int i = 0; i < ready; ++i) {
     const std::uint64_t id = events[i].data.u64;
+    eventfd_t rings = 0;
     if (id == kDoorbell)
-      take_dials();
-    else if (id <= listeners_.size())
-      accept_all(id - 1);
+      ::eventfd_read(doorbell_.get(), &rings);
+    else if (id == kPorts)
+      host_.on_ports_changed();
+    else if (id >= kListeners)
+      accept_all(id - kListeners);
     else
       advance(id);
-  }
-}
-
-void Reception::take_dials() {
-  eventfd_t rings = 0;
-  ::eventfd_read(doorbell_.get(), &rings);
-  std::deque<Dial> dials;
-  {
-    const std::lock_guard lock(dials_mutex_);
-    dials.swap(dials_);
-  }
-  for (Dial& dial : dials) {
-    auto outgoing = std::make_unique<Outgoing>();
-    outgoing->address = dial.peer.addresses.empty() ? 0 : dial.lane % dial.peer.addresses.size();
-    outgoing->until = Deadline::in(options_.dial_timeout);
-    outgoing->may_be_refused_until = Deadline::in(std::min(kRefusedFor, options_.dial_timeout));
-    outgoing->dial = std::move(dial);
-    start(std::move(outgoing));
   }
 }
 
@@ -151,24 +136,20 @@ void Reception::accept_all(std::size_t listener) {
 
 void Reception::listen_again() {
   listen_again_at_ = Deadline::never();
-  for (std::size_t i = 0; i < listeners_.size(); ++i) add_to(control_.get(), listeners_[i].get(), i + 1, EPOLLIN);
+  for (std::size_t i = 0; i < listeners_.size(); ++i)
+    add_to(control_.get(), listeners_[i].get(), kListeners + i, EPOLLIN);
 }
 
-void Reception::start(std::unique_ptr<Outgoing> outgoing) {
-  const auto& addresses = outgoing->dial.peer.addresses;
-  if (addresses.empty())
-    return host_.on_dial_failed(outgoing->dial, fail(ErrorCode::invalid_argument, "the peer has no address").value());
-  const SocketAddress& address = addresses[outgoing->address];
-  outgoing->address = (outgoing->address + 1) % addresses.size();
-  const Deadline deadline = Deadline::earlier(Deadline::in(options_.greeting_timeout), outgoing->until);
-  auto attempt = Attempt::dialing(outgoing->dial, address, key_, own_, deadline);
-  if (!attempt) return dial_again(std::move(outgoing), attempt.error(), false, false);
-  add(std::move(*attempt), std::move(outgoing));
+void Reception::dial(const Dial& dial) {
+  const double answer = dial.lane.was_up ? options_.answer_timeout : options_.greeting_timeout;
+  auto attempt = Attempt::dialing(dial, key_, own_, answer, options_.greeting_timeout);
+  if (!attempt) return host_.on_dial_failed(dial, attempt.error(), false);
+  add(std::move(*attempt), std::make_unique<Dial>(dial));
 }
 
-void Reception::add(Attempt attempt, std::unique_ptr<Outgoing> outgoing) {
-  const std::uint64_t id = next_id_++;
-  Pending& pending = pending_.emplace(id, Pending{std::move(attempt), std::move(outgoing)}).first->second;
+void Reception::add(Attempt attempt, std::unique_ptr<Dial> dial) {
+  const std::uint64_t id = next_id_++ % kListeners;
+  Pending& pending = pending_.emplace(id, Pending{std::move(attempt), std::move(dial)}).first->second;
   watch(id, pending, EPOLL_CTL_ADD);
   advance(id);
 }
@@ -194,8 +175,8 @@ void Reception::finish(std::uint64_t id) {
   auto node = pending_.extract(id);
   Pending& pending = node.mapped();
   ::epoll_ctl(control_.get(), EPOLL_CTL_DEL, pending.attempt.descriptor(), nullptr);
-  if (pending.outgoing)
-    host_.on_dialed(pending.attempt.take(), pending.outgoing->dial);
+  if (pending.dial)
+    host_.on_dialed(pending.attempt.take(), *pending.dial);
   else
     host_.on_accepted(pending.attempt.take(), pending.attempt.greeting());
 }
@@ -206,18 +187,8 @@ void Reception::give_up(std::uint64_t id, const Error& why) {
   const bool refused = pending.attempt.connection_refused();
   const SocketAddress address = pending.attempt.address();
   { const Fd closed = pending.attempt.take(); }
-  if (!pending.outgoing) return turn_away(address, why);
-  dial_again(std::move(pending.outgoing), why, refused, why.code == ErrorCode::refused);
-}
-
-void Reception::dial_again(std::unique_ptr<Outgoing> outgoing, const Error& why, bool refused, bool final) {
-  outgoing->refusals = refused ? outgoing->refusals + 1 : 0;
-  const bool nobody =
-      outgoing->refusals >= outgoing->dial.peer.addresses.size() && outgoing->may_be_refused_until.passed();
-  if (final || nobody || outgoing->until.passed()) return host_.on_dial_failed(outgoing->dial, why);
-  retries_.push_back({Deadline::in(outgoing->pause), nullptr});
-  outgoing->pause = std::min(outgoing->pause * 2, 0.2);
-  retries_.back().outgoing = std::move(outgoing);
+  if (!pending.dial) return turn_away(address, why);
+  host_.on_dial_failed(*pending.dial, why, refused);
 }
 
 void Reception::turn_away(const SocketAddress& who, const Error& why) {
@@ -238,11 +209,6 @@ void Reception::check_deadlines() {
   for (const auto& [id, pending] : pending_)
     if (pending.attempt.deadline().passed()) late.push_back(id);
   for (const std::uint64_t id : late) give_up(id, pending_.at(id).attempt.late());
-  std::vector<std::unique_ptr<Outgoing>> due;
-  for (Retry& retry : retries_)
-    if (retry.at.passed()) due.push_back(std::move(retry.outgoing));
-  std::erase_if(retries_, [](const Retry& retry) { return retry.outgoing == nullptr; });
-  for (auto& outgoing : due) start(std::move(outgoing));
 }
 
 }  // namespace tutti

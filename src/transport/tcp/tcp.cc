@@ -19,6 +19,8 @@
 #include "base/settings.hpp"
 #include "transport/peer.hpp"
 #include "transport/tcp/connection.hpp"
+#include "transport/tcp/ports.hpp"
+#include "transport/tcp/rails.hpp"
 #include "transport/tcp/reception.hpp"
 
 namespace tutti {
@@ -43,6 +45,23 @@ Result<std::vector<SocketAddress>> addresses_to_listen_on(bool has_secret) {
     if (!each.addresses.empty()) addresses.push_back(each.addresses.front());
   if (addresses.empty()) return fail(ErrorCode::unsupported, "no network interface has an address to listen on");
   return addresses;
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// One connection for each of the peer's ports at least, and as many for one as for another.
+std::uint32_t lanes_for(std::size_t rails, int wanted) {
+  rails = std::clamp<std::size_t>(rails, 1, kLaneLimit);
+  const std::size_t each =
+      std::clamp<std::size_t>((static_cast<std::size_t>(wanted) + rails - 1) / rails, 1, kLaneLimit);
+  return static_cast<std::uint32_t>(std::min<std::size_t>(each * rails, kLaneLimit));
+}
+
+bool lists(const std::vector<SocketAddress>& addresses, const SocketAddress& address) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const SocketAddress& each) { return each.with_port(0) == address.with_port(0); });
 }
 
 }  // namespace
@@ -71,11 +90,14 @@ class Tcp::Impl final : public Reception::Host {
 
   void on_accepted(Fd socket, const LaneGreeting& greeting) override;
   void on_dialed(Fd socket, const Dial& dial) override;
-  void on_dial_failed(const Dial& dial, const Error& why) override;
+  void on_dial_failed(const Dial& dial, const Error& why, bool refused) override;
+  void on_ports_changed() override;
   void on_stranger() override { count(poller_->counters().strangers, 1); }
   bool is_driven() override;
   void drive() override { drive_ready(); }
+  double tick() override;
 
+  std::string describe_lanes(const ProcessId& peer);
   const Endpoint& endpoint() const { return endpoint_; }
   TcpCounters counters() const { return poller_->read_counters(); }
 
@@ -86,12 +108,18 @@ class Tcp::Impl final : public Reception::Host {
     std::shared_ptr<Connection> connection;
     std::shared_ptr<Peer> peer;
   };
+  struct Known {
+    std::shared_ptr<Peer> peer;
+    std::vector<SocketAddress> addresses;  // to dial; empty: it dials us
+  };
 
   bool drive_ready();
   void drop_removed();
   bool drive_one(std::uint64_t id, std::uint32_t events);
   void watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer);
-  std::shared_ptr<Peer> find_or_make(const PeerKey& key, const std::string& name);
+  Known& find_or_make(const PeerKey& key, const std::string& name);
+  std::shared_ptr<Peer> find(const ProcessId& id);
+  void dial(const ProcessId& id, const Known& known, const WantedLane& lane);
   void take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer);
   void farewell();
 
@@ -104,8 +132,7 @@ class Tcp::Impl final : public Reception::Host {
 
   // A leaf: nothing is called and no other mutex taken while it is held.
   std::mutex mutex_;
-  std::map<PeerKey, std::shared_ptr<Peer>> peers_;
-  std::map<PeerKey, int> dials_;  // lanes not up yet
+  std::map<PeerKey, Known> peers_;
   std::unordered_map<std::uint64_t, Watched> watched_;
 
   std::atomic<std::uint64_t> drives_{0};
@@ -113,6 +140,7 @@ class Tcp::Impl final : public Reception::Host {
   std::atomic<std::uint64_t> hot_{0};    // the connection that last brought something
   std::uint64_t drives_seen_ = 0;        // by the thread
   std::atomic<int> sleepers_{0};
+  Ports ports_;  // the thread's
   std::unique_ptr<Reception> reception_;
 };
 
@@ -132,9 +160,8 @@ Status Tcp::Impl::listen(bool has_secret) {
     listeners.push_back(std::move(*listener));
   }
   if (poller_->descriptor() < 0 || !wake_) return system_error("starting the TCP transport");
-  const double dial_timeout = options_.dial_timeout > 0 ? options_.dial_timeout : settings().join_timeout;
   reception_ = std::make_unique<Reception>(*this, key_, endpoint_.id, std::move(listeners), poller_->descriptor(),
-                                           Reception::Options{options_.greeting_timeout, dial_timeout});
+                                           ports_.descriptor(), Reception::Options{options_.greeting_timeout});
   return {};
 }
 
@@ -147,9 +174,9 @@ Tcp::Impl::~Impl() {
   if (reception_) reception_->stop();
   farewell();
   const Error closed = fail(ErrorCode::aborted, "the transport was closed").value();
-  for (auto& [key, peer] : peers_) {
-    const std::lock_guard lock(peer->mutex());
-    peer->fail(closed, true);
+  for (auto& [key, known] : peers_) {
+    const std::lock_guard lock(known.peer->mutex());
+    known.peer->fail(closed, true);
   }
 }
 
@@ -179,23 +206,45 @@ void Tcp::Impl::farewell() {
 std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) {
   const PeerKey key{endpoint.id, endpoint.id == endpoint_.id && sends};
   const bool dials = endpoint_.id < endpoint.id || key.second;
-  const int lanes = std::clamp(options_.lanes > 0 ? options_.lanes : settings().tcp_lanes, 1, int{kLaneLimit});
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
-    peer = find_or_make(key,
-                        endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string());
-    if (!dials || dials_.contains(key)) return peer;
-    dials_[key] = lanes;
+    Known& known = find_or_make(
+        key, endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string());
+    peer = known.peer;
+    if (!dials || !known.addresses.empty()) return peer;
+    known.addresses = endpoint.addresses;
   }
-  for (int lane = 0; lane < lanes; ++lane) reception_->dial({endpoint, static_cast<std::uint32_t>(lane), 1});
+  {
+    const std::lock_guard lock(peer->mutex());
+    if (endpoint.addresses.empty()) {
+      peer->fail(fail(ErrorCode::invalid_argument, "the peer has no address").value(), false);
+      return peer;
+    }
+    const int wanted = options_.lanes > 0 ? options_.lanes : std::max(settings().tcp_lanes, 1);
+    peer->dial_lanes(lanes_for(endpoint.addresses.size(), wanted),
+                     options_.dial_timeout > 0 ? options_.dial_timeout : settings().join_timeout);
+  }
+  reception_->wake();
   return peer;
 }
 
-std::shared_ptr<Peer> Tcp::Impl::find_or_make(const PeerKey& key, const std::string& name) {
-  std::shared_ptr<Peer>& peer = peers_[key];
-  if (!peer) peer = std::make_shared<Peer>(name, options_.limits);
-  return peer;
+Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string& name) {
+  Known& known = peers_[key];
+  if (known.peer) return known;
+  PeerOptions options;
+  options.limits = options_.limits;
+  options.times.longest_hold = std::max(settings().lane_hold, options.times.first_hold);
+  options.only_one_lane = settings().lanes == "backup";
+  options.clock = steady_seconds;
+  known.peer = std::make_shared<Peer>(name, std::move(options));
+  return known;
+}
+
+std::shared_ptr<Peer> Tcp::Impl::find(const ProcessId& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find({id, id == endpoint_.id});
+  return found == peers_.end() ? nullptr : found->second.peer;
 }
 
 void Tcp::Impl::watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer) {
@@ -211,20 +260,13 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
-    peer = find_or_make({greeting.from, false}, peer_name(socket.get()));
+    peer = find_or_make({greeting.from, false}, peer_name(socket.get())).peer;
   }
   take_lane(std::move(socket), greeting.lane, greeting.epoch, peer);
 }
 
 void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {
-  const PeerKey key{dial.peer.id, dial.peer.id == endpoint_.id};
-  std::shared_ptr<Peer> peer;
-  {
-    const std::lock_guard lock(mutex_);
-    --dials_[key];
-    peer = peers_[key];
-  }
-  take_lane(std::move(socket), dial.lane, dial.epoch, peer);
+  if (const auto peer = find(dial.peer)) take_lane(std::move(socket), dial.lane.index, dial.lane.epoch, peer);
 }
 
 void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer) {
@@ -232,27 +274,79 @@ void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, co
     const std::lock_guard lock(peer->mutex());
     const auto connection = std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer);
     watch(connection, peer);
-    if (!peer->lane_up(connection)) connection->close();
+    if (!peer->lane_up(connection)) {
+      peer->turn_away(*connection);
+      connection->close();
+    }
   }
   wake();
 }
 
-void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why) {
-  const PeerKey key{dial.peer.id, dial.peer.id == endpoint_.id};
-  std::shared_ptr<Peer> peer;
-  bool more = false;
-  {
-    const std::lock_guard lock(mutex_);
-    more = --dials_[key] > 0;
-    peer = peers_[key];
-  }
+void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, bool refused) {
+  const auto peer = find(dial.peer);
+  if (!peer) return;
+  log::debug("lane {} to {}: {}", dial.lane.index, peer->name(), why.message);
   {
     const std::lock_guard lock(peer->mutex());
-    if (!more && peer->lanes().empty())
-      peer->fail(why, false);
-    else if (!peer->error())
-      log::warn("lane {} to {}: {}", dial.lane, peer->name(), why.message);
+    peer->dial_failed(dial.lane, why, refused);
   }
+  wake();
+}
+
+void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& lane) {
+  std::vector<OwnAddress> own = own_addresses();
+  std::erase_if(own, [&](const OwnAddress& each) { return !lists(options_.listen, each.address); });
+  const std::vector<Rail> rails = match_rails(own, known.addresses);
+  reception_->dial({id, lane, rails[lane.index % rails.size()]});
+}
+
+double Tcp::Impl::tick() {
+  std::vector<std::pair<ProcessId, Known>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, known] : peers_) all.emplace_back(key.first, known);
+  }
+  double next = kNever;
+  bool changed = false;
+  for (const auto& [id, known] : all) {
+    std::vector<WantedLane> wanted;
+    {
+      const std::lock_guard lock(known.peer->mutex());
+      const std::size_t lanes = known.peer->lanes().size();
+      next = std::min(next, known.peer->tick(wanted));
+      changed = changed || known.peer->lanes().size() != lanes || known.peer->error();
+    }
+    for (const WantedLane& lane : wanted) dial(id, known, lane);
+  }
+  drop_removed();
+  if (changed) wake();
+  return next == kNever ? kNever : std::max(next - steady_seconds(), 0.0);
+}
+
+// Lanes of a port without a carrier are given up at once; with one, what is down is tried again.
+void Tcp::Impl::on_ports_changed() {
+  const auto changes = ports_.changes();
+  std::vector<Watched> watched;
+  std::vector<std::shared_ptr<Peer>> peers;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, each] : watched_) watched.push_back(each);
+    for (const auto& [key, known] : peers_) peers.push_back(known.peer);
+  }
+  for (const Ports::Change& change : changes) {
+    for (const Watched& each : watched) {
+      const std::lock_guard lock(each.peer->mutex());
+      if (change.usable || !lists(change.addresses, each.connection->local())) continue;
+      each.peer->lane_down(*each.connection,
+                           fail(ErrorCode::system, fmt::format("{} has no carrier", change.interface)).value(), false);
+    }
+    for (const auto& peer : peers) {
+      const std::lock_guard lock(peer->mutex());
+      for (std::uint32_t index = 0; change.usable && index < peer->slots().size(); ++index)
+        if (!peer->slots()[index].in_use()) peer->port_back(index);
+    }
+  }
+  drop_removed();
   wake();
 }
 
@@ -350,13 +444,20 @@ void Tcp::Impl::close_peer(const ProcessId& id, const Error& why) {
       const std::lock_guard lock(mutex_);
       const auto found = peers_.find({id, dialing_end});
       if (found == peers_.end()) continue;
-      peer = found->second;
+      peer = found->second.peer;
     }
     const std::lock_guard lock(peer->mutex());
     peer->fail(why, false);
   }
   drop_removed();
   wake();
+}
+
+std::string Tcp::Impl::describe_lanes(const ProcessId& id) {
+  const auto peer = find(id);
+  if (!peer) return "no lane";
+  const std::lock_guard lock(peer->mutex());
+  return peer->describe_lanes();
 }
 
 Tcp::Tcp(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -369,6 +470,9 @@ Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions op
     return fail(ErrorCode::invalid_argument,
                 fmt::format("chunks of {} bytes with a window of {}: expected at most {} and two chunks in the window",
                             limits.chunk_limit, limits.window, kPayloadLimit));
+  if (settings().lanes != "spread" && settings().lanes != "backup")
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("TUTTI_LANES='{}' is neither spread nor backup", settings().lanes));
   auto impl = std::make_unique<Impl>(secret, std::move(options));
   if (auto listening = impl->listen(!secret.empty()); !listening) return tl::unexpected(listening.error());
   return std::shared_ptr<Tcp>(new Tcp(std::move(impl)));
@@ -388,6 +492,7 @@ bool Tcp::progress() { return impl_->progress(); }
 void Tcp::wait(std::chrono::microseconds at_most) { impl_->wait(at_most); }
 void Tcp::wake() { impl_->wake(); }
 void Tcp::close_peer(const ProcessId& peer, const Error& why) { impl_->close_peer(peer, why); }
+std::string Tcp::describe_lanes(const ProcessId& peer) const { return impl_->describe_lanes(peer); }
 TcpCounters Tcp::counters() const { return impl_->counters(); }
 
 }  // namespace tutti

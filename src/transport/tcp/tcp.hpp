@@ -1,14 +1,16 @@
 // TCP between processes. One Tcp per process: it listens, dials, and moves the frames of all links to and from all
-// other processes. Connections belong to a pair of processes, settings().tcp_lanes of them, dialed by the one with the
-// lower id when it opens its first link to the other; all links between the two share them, both ways.
+// other processes. Connections ("lanes") belong to a pair of processes, settings().tcp_lanes of them and at least one
+// for each port of the peer, dialed by the one with the lower id when it opens its first link to the other; all links
+// between the two share them, both ways.
 //
 // Who drives: a caller that waits for something calls progress() in its own loop, and wait() when there is nothing to
 // do; no thread stands between it and the sockets. While no caller does, the transport's own thread drives (and always
 // accepts, dials and shakes hands). Everything here may be called from any thread, except that a link is used by one
 // thread at a time.
 //
-// Failure: when the last connection to a process is lost, its links report an error that names it. A process
-// that leaves in order is missed only by links that still need something from it.
+// Failure: a connection that is lost (an error, a port without carrier, silence) is replaced by the others, and dialed
+// again for ever; while there is none, links wait. What ends that is close_peer(), or a peer at whose every address
+// nobody listens. A process that leaves in order is missed only by links that still need something from it.
 #pragma once
 
 #include <chrono>
@@ -59,6 +61,8 @@ class Tcp {
   /// The process is known to be dead: its links get this error.
   void close_peer(const ProcessId& peer, const Error& why);
 
+  /// The lanes to a peer and how they are, for messages.
+  std::string describe_lanes(const ProcessId& peer) const;
   TcpCounters counters() const;
 
  private:

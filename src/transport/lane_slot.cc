@@ -1,0 +1,96 @@
+#include "transport/lane_slot.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+
+const char* name_of(LaneState state) {
+  switch (state) {
+    case LaneState::probing:
+      return "probing";
+    case LaneState::healthy:
+      return "healthy";
+    case LaneState::suspect:
+      return "suspect";
+    case LaneState::dead:
+      return "dead";
+    case LaneState::held_down:
+      return "held down";
+  }
+  return "";
+}
+
+LaneSlot::LaneSlot(const LaneTimes& times, bool dials, double now)
+    : times_(&times),
+      dials_(dials),
+      since_(now),
+      hold_(times.first_hold),
+      held_until_(now),
+      pause_(times.first_pause),
+      retry_at_(now) {}
+
+void LaneSlot::change(LaneState state, double now) {
+  state_ = state;
+  since_ = now;
+}
+
+void LaneSlot::up(double now, std::uint32_t epoch) {
+  change(LaneState::healthy, now);
+  epoch_ = epoch;
+  was_up_ = true;
+  pause_ = times_->first_pause;
+  refusals_ = 0;
+}
+
+void LaneSlot::lost(double now, std::string why) {
+  if (!in_use()) return;
+  const bool lasted = now - since_ >= std::max(times_->lasting, 4 * hold_);
+  const bool first = over_ == 0;
+  over_ = epoch_;
+  hold_ = first || lasted ? times_->first_hold : std::min(2 * hold_, times_->longest_hold);
+  held_until_ = now + hold_;
+  retry_at_ = held_until_;
+  reason_ = std::move(why);
+  change(LaneState::dead, now);
+}
+
+void LaneSlot::end(std::uint32_t epoch) { over_ = std::max(over_, epoch); }
+
+void LaneSlot::fenced(double now) {
+  if (state_ == LaneState::dead) change(LaneState::held_down, now);
+}
+
+// A suspicion is not a new life: what counts for the next hold is since when the lane is up.
+bool LaneSlot::silent(double seconds) {
+  if (state_ == LaneState::healthy && seconds >= times_->suspect) state_ = LaneState::suspect;
+  if (state_ == LaneState::suspect && seconds < times_->suspect) state_ = LaneState::healthy;
+  return state_ == LaneState::suspect && seconds >= times_->dead;
+}
+
+double LaneSlot::due() const {
+  if (!dials_ || in_use() || state_ == LaneState::probing) return kNever;
+  return retry_at_;
+}
+
+std::uint32_t LaneSlot::dial(double now) {
+  change(LaneState::probing, now);
+  return epoch_ = std::max(epoch_, over_) + 1;
+}
+
+void LaneSlot::failed(double now, std::string why, bool refused) {
+  if (state_ != LaneState::probing) return;
+  change(LaneState::held_down, now);
+  reason_ = std::move(why);
+  if (refused && refusals_++ == 0) refused_since_ = now;
+  if (!refused) refusals_ = 0;
+  retry_at_ = now + pause_;
+  pause_ = std::min(2 * pause_, times_->longest_pause);
+}
+
+void LaneSlot::port_back(double now) {
+  pause_ = times_->first_pause;
+  retry_at_ = std::max(now, held_until_);
+}
+
+}  // namespace tutti

@@ -1,0 +1,90 @@
+// What becomes of one of the lanes between two processes, at one end: taken into use, suspected, given up, left alone
+// for a while, tried again. Pure: it is told what happened and when (seconds, on any clock), and asked what to do.
+//
+//   probing ──up──▶ healthy ◀──heard── suspect
+//      ▲               │  └──silence──▶ │
+//      │               └─── lost ◀──────┘
+//      │                     ▼
+//   held down ◀─fenced─── dead
+//
+// A lane is lost by an error of its socket, by its port's carrier, or by silence: what was sent on it went unanswered.
+// It then stays down for a time that doubles while the lane does not last, and is tried again for ever. Only the end
+// that dials tries; the other one is told.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace tutti {
+
+struct LaneTimes {
+  double suspect = 0.1;        // seconds of silence until nothing new is sent on it, where there are others
+  double dead = 0.3;           // seconds of silence until it is given up
+  double first_hold = 0.1;     // seconds for which a lane that was lost is left alone
+  double longest_hold = 5.0;   // what that doubles to
+  double lasting = 2.0;        // seconds in use, and four times the last hold, after which a loss is a first one again
+  double first_pause = 0.005;  // seconds between attempts that fail
+  double longest_pause = 0.2;
+  double probe = 0.5;  // seconds without a word until a lane is probed, where something is awaited from the peer
+};
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+enum class LaneState : std::uint8_t { probing, healthy, suspect, dead, held_down };
+const char* name_of(LaneState state);
+
+class LaneSlot {
+ public:
+  /// `dials`: this end tries to bring it up.
+  LaneSlot(const LaneTimes& times, bool dials, double now);
+
+  LaneState state() const { return state_; }
+  bool in_use() const { return state_ == LaneState::healthy || state_ == LaneState::suspect; }
+  double since() const { return since_; }
+  /// Why it was lost last, or could not be brought up.
+  const std::string& reason() const { return reason_; }
+  bool was_up() const { return was_up_; }
+
+  /// An incarnation that is over, or older than one that is, must not be taken into use.
+  bool may_come_up(std::uint32_t epoch) const { return epoch > over_; }
+  void up(double now, std::uint32_t epoch);
+  void lost(double now, std::string why);
+  /// The peer has lost this incarnation, which we may not have seen yet.
+  void end(std::uint32_t epoch);
+  /// Nothing that was sent on it can arrive any more, and all that had is known.
+  void fenced(double now);
+  /// What was sent has gone unanswered for so long. True: give it up.
+  bool silent(double seconds);
+
+  /// When dial() is due; kNever while it is not on us, or under way.
+  double due() const;
+  /// An attempt begins: the incarnation it is to be.
+  std::uint32_t dial(double now);
+  void failed(double now, std::string why, bool refused);
+  /// Attempts in a row to which the answer was that nobody listens, and since when.
+  int refusals() const { return refusals_; }
+  double refused_since() const { return refused_since_; }
+  /// Its port has a carrier again: no need to wait longer than the hold.
+  void port_back(double now);
+
+ private:
+  void change(LaneState state, double now);
+
+  const LaneTimes* times_;
+  bool dials_;
+  LaneState state_ = LaneState::held_down;
+  double since_;
+  std::string reason_;
+  bool was_up_ = false;
+  std::uint32_t epoch_ = 0;  // of the incarnation in use, or tried last
+  std::uint32_t over_ = 0;   // this one and all before are over
+  double hold_;
+  double held_until_;
+  double pause_;
+  double retry_at_;
+  int refusals_ = 0;
+  double refused_since_ = 0;
+};
+
+}  // namespace tutti
