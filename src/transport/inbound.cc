@@ -88,7 +88,19 @@ void Inbound::tell_closed(const LinkId& id) {
 
 void Inbound::lane_lost(const Lane& lane) {
   if (latest_ == &lane) latest_ = nullptr;
+  told_in_vain_ = true;
   for (const auto& [id, link] : links_) link->state_.abandon(lane.index());
+}
+
+void Inbound::tell_again() {
+  if (!told_in_vain_ || peer_.lanes().empty()) return;
+  told_in_vain_ = false;
+  tell_all(peer_.best_lane());
+}
+
+void Inbound::tell_all(Lane& lane) {
+  for (const auto& [id, link] : links_)
+    if (link->opened_) tell_now(*link, lane);
 }
 
 Result<std::byte*> Inbound::begin(Lane& lane, const FrameHeader& header) {
@@ -137,8 +149,7 @@ Status Inbound::on_fence(Lane& lane, const FrameHeader& header) {
     peer_.lane_down(*std::shared_ptr<Lane>(*same), fail(ErrorCode::system, "the peer lost it").value(), false);
   peer_.slot_of(header.lane).end(header.lane_epoch);
   // Acknowledgements may have been lost with the lane; they go before the answer, on the same lane.
-  for (const auto& [id, link] : links_)
-    if (link->opened_) tell_now(*link, lane);
+  tell_all(lane);
   FrameHeader answer;
   answer.type = FrameType::fenced;
   answer.epoch = lane.epoch();

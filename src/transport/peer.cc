@@ -61,6 +61,7 @@ bool Peer::lane_up(std::shared_ptr<Lane> lane) {
   quiet_[lane->index()] = {words_[lane->index()], now()};
   lanes_.push_back(lane);
   outbound_.lane_up(*lane);
+  inbound_.tell_again();
   return true;
 }
 
@@ -81,6 +82,7 @@ void Peer::lane_down(Lane& lane, const Error& why, bool orderly) {
   if (orderly) return;
   log::warn("lane {} to {} is lost ({}); {} left", lost->index(), name_, why.message, lanes_.size());
   outbound_.lane_lost(*lost);
+  inbound_.tell_again();
 }
 
 void Peer::fail(const Error& why, bool orderly) {

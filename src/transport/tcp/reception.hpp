@@ -46,7 +46,7 @@ class Reception {
 
   struct Options {
     double greeting_timeout = 10.0;  // seconds for one connection to become a lane
-    double answer_timeout = 0.5;     // seconds for a host that has answered before to answer again
+    double answer_timeout = 0.3;     // seconds for a host that has answered before to answer again
   };
 
   /// `data` is what drive() drives: readable when there is something to do; `ports` when ports have changed.
