@@ -100,8 +100,7 @@ Result<Attempt> attempt(const SocketAddress& remote, Deadline deadline, const So
     if (ready.error().code == ErrorCode::timed_out) return Attempt{{}, ETIMEDOUT};
     return tl::unexpected(ready.error());
   }
-  begun->error = pending_error(begun->connection.get());
-  if (begun->error == 0 && met_itself(begun->connection.get())) begun->error = ECONNREFUSED;
+  begun->error = connect_result(begun->connection.get());
   return begun;
 }
 
@@ -178,10 +177,14 @@ Result<Fd> start_connect(const SocketAddress& remote, const SocketAddress* sourc
   return std::move(begun->connection);
 }
 
-Status finish_connect(int descriptor) {
+int connect_result(int descriptor) {
   const int error = pending_error(descriptor);
-  if (error == 0 && met_itself(descriptor)) return fail(ErrorCode::system, "the connection met itself: nobody listens");
-  if (error != 0) return fail(ErrorCode::system, fmt::format("connecting: {}", std::strerror(error)));
+  return error == 0 && met_itself(descriptor) ? ECONNREFUSED : error;
+}
+
+Status finish_connect(int descriptor) {
+  if (const int error = connect_result(descriptor); error != 0)
+    return fail(ErrorCode::system, fmt::format("connecting: {}", std::strerror(error)));
   return {};
 }
 

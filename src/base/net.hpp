@@ -94,6 +94,8 @@ Result<Accepted> accept_before(int listener, Deadline deadline);
 /// finish_connect says how it went.
 Result<Fd> start_connect(const SocketAddress& remote, const SocketAddress* source = nullptr);
 Status finish_connect(int descriptor);
+/// The same as an errno; 0: connected. ECONNREFUSED: the host answers, but nobody listens there.
+int connect_result(int descriptor);
 
 /// Connects; while nobody listens yet, or the way there is not up, tries again with growing pauses until the deadline.
 Result<Fd> connect_to(const SocketAddress& remote, Deadline deadline, const SocketAddress* source = nullptr);
