@@ -36,7 +36,18 @@ bench-compare: bench-build ## this tree against another revision's library: make
 	@test -n "$(BASE)" || { echo "make bench-compare BASE=revision" >&2; exit 2; }
 	@JOBS=$(JOBS) bench/compare.sh $(BUILD) $(BASE) --quick
 
-.PHONY: bench-build bench-quick bench-compare
+bench-failover: failover-build ## network ports that fail: pauses, bandwidth, 1,000 failovers, plots (15 minutes, root)
+	@bench/failover.py $(BUILD)
+
+bench-failover-quick: failover-build ## the same in two minutes
+	@bench/failover.py $(BUILD) --quick
+
+.PHONY: bench-build bench-quick bench-compare bench-failover bench-failover-quick failover-build
+failover-build:
+	@scripts/install-deps bench
+	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target failover_rank
+
 bench-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
@@ -61,4 +72,4 @@ clean: ## removes build/
 	rm -rf $(BUILD)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' Makefile

@@ -31,7 +31,7 @@ struct Arguments {
   std::size_t bytes = 1 << 20;
   std::size_t depth = 1;
   double seconds = 10;
-  std::uint64_t operations = 0;  // 0: no limit
+  std::uint64_t operations = 0;
   std::int64_t compute_us = 0;
   double timeout = 20;
   std::string stop_file;
@@ -213,18 +213,42 @@ class Log {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-/// What rank 0 wants, told to all.
-bool agreed_to_stop(Communicator& communicator, const Arguments& arguments, std::int64_t start, std::uint64_t done) {
-  std::int32_t stop = 0;
-  struct stat file {};
-  if (communicator.rank() == 0)
-    stop = now() - start > static_cast<std::int64_t>(arguments.seconds * 1e9) ||
-           (arguments.operations != 0 && done >= arguments.operations) ||
-           (!arguments.stop_file.empty() && ::stat(arguments.stop_file.c_str(), &file) == 0);
-  if (Status told = communicator.all_reduce(&stop, &stop, 1, DataType::int32, Operator::max); !told)
-    give_up("rank " + std::to_string(communicator.rank()) + ", whether to stop: " + told.error().to_string());
-  return stop != 0;
-}
+/// What rank 0 wants, told to all by an operation among the others, and heard a round later: nothing waits for it.
+class Agreement {
+ public:
+  Agreement(Communicator& communicator, const Arguments& arguments)
+      : communicator_(communicator), arguments_(arguments), start_(now()) {}
+
+  bool stop(std::uint64_t done) {
+    if (under_way_)
+      if (Status told = work_.wait(); !told) fail(told.error());
+    if (stop_ != 0) return true;
+    stop_ = communicator_.rank() == 0 && wants_to_stop(done);
+    Result<Work> work = communicator_.all_reduce_async(&stop_, &stop_, 1, DataType::int32, Operator::max);
+    if (!work) fail(work.error());
+    work_ = std::move(*work);
+    under_way_ = true;
+    return false;
+  }
+
+ private:
+  bool wants_to_stop(std::uint64_t done) const {
+    struct stat file {};
+    return now() - start_ > static_cast<std::int64_t>(arguments_.seconds * 1e9) ||
+           (arguments_.operations != 0 && done >= arguments_.operations) ||
+           (!arguments_.stop_file.empty() && ::stat(arguments_.stop_file.c_str(), &file) == 0);
+  }
+  [[noreturn]] void fail(const Error& error) const {
+    give_up("rank " + std::to_string(communicator_.rank()) + ", whether to stop: " + error.to_string());
+  }
+
+  Communicator& communicator_;
+  const Arguments& arguments_;
+  std::int64_t start_;
+  std::int32_t stop_ = 0;
+  bool under_way_ = false;
+  Work work_;
+};
 
 /// Returns how many operations were run.
 std::uint64_t run_operations(Communicator& communicator, const Arguments& arguments) {
@@ -236,9 +260,9 @@ std::uint64_t run_operations(Communicator& communicator, const Arguments& argume
     operation.finish();
     log.add(operation.begun(), operation.bytes());
   };
-  const std::int64_t start = now();
+  Agreement agreement(communicator, arguments);
   std::uint64_t number = 0;
-  for (; number % kRound != 0 || !agreed_to_stop(communicator, arguments, start, number); ++number) {
+  for (; number % kRound != 0 || !agreement.stop(number); ++number) {
     Operation& operation = slots[number % slots.size()];
     finish(operation);
     operation.start(number);
@@ -257,7 +281,8 @@ int run(int argc, char** argv) {
   app.add_option("--bytes", arguments.bytes, "of the buffer; mixed: at most");
   app.add_option("--depth", arguments.depth, "operations under way at a time");
   app.add_option("--seconds", arguments.seconds, "to run at most");
-  app.add_option("--operations", arguments.operations, "to run at most; 0: no limit");
+  app.add_option("--operations", arguments.operations,
+                 "after which to stop, some more for all to hear of it; 0: no limit");
   app.add_option("--stop-file", arguments.stop_file, "stop once it exists");
   app.add_option("--compute-us", arguments.compute_us, "sleep so long while an operation is under way");
   app.add_option("--timeout", arguments.timeout, "seconds until an operation that waits fails");

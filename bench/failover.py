@@ -1,0 +1,398 @@
+#!/usr/bin/env python3
+"""How fast and how well traffic moves when network ports fail: two hosts as network namespaces, joined by two switched
+rails of equal, shaped rate, a rank each. Prints a table and writes BUILD/bench/failover.json (the bars) and
+BUILD/bench/failover-*.svg (bandwidth over time). Needs root.
+
+A pause is the longest time between two operations' ends around the fault, less what an operation takes anyway, on the
+rank that pauses longest. Bandwidth is what operations have brought, in bytes of their buffers.
+
+  bench/failover.py BUILD [--quick] [--only pauses,bandwidth,training,failovers,plots] [--runs N] [--failovers N]
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import timeline
+from lab import Job, LabError, Rails
+from run import Progress
+
+PARTS = ("pauses", "bandwidth", "training", "failovers", "plots")
+MB = 1 << 20
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--quick", action="store_true", help="about two minutes: 5 runs, 50 failovers")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts to run")
+    parser.add_argument("--runs", type=int, help="of each kind of fault (30)")
+    parser.add_argument("--failovers", type=int, help="random ones in a row (1000)")
+    parser.add_argument("--mbit", type=int, default=1000, help="of a rail, each way")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of what is drawn")
+    arguments = parser.parse_args()
+    unknown = set(arguments.only.split(",")) - set(PARTS)
+    if unknown:
+        parser.error(f"--only {','.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    arguments.runs = arguments.runs or (5 if arguments.quick else 30)
+    arguments.failovers = arguments.failovers or (50 if arguments.quick else 1000)
+    return arguments
+
+
+class Results:
+    """Rows of the table, in the shape of the other benches' JSON."""
+
+    def __init__(self, progress):
+        self.rows, self._text, self._progress = [], [], progress
+
+    def add(self, what, unit, values, bar, at_least=False):
+        """The worst value is held against the bar."""
+        worst = min(values) if at_least else max(values)
+        met = worst >= bar if at_least else worst <= bar
+        self._append(what, unit, round(worst, 4), bar, met, f"{statistics.median(values):9.4g}", len(values))
+
+    def add_failed(self, what, unit, bar, why):
+        self._append(what, unit, None, bar, False, f"{'-':>9}", 0)
+        self._progress.note(f"bench: {what}: {why}")
+
+    def _append(self, what, unit, measured, bar, met, median, runs):
+        of_runs = f", worst of {runs}" if runs > 1 else ""
+        self.rows.append({"what": what + of_runs, "unit": unit, "measured": measured, "bar": bar, "met": met})
+        worst = f"{measured:9.4g}" if measured is not None else f"{'failed':>9}"
+        self._text.append(f"{what:76} {unit:>9} {median} {worst} {bar:8g} {runs:5}  {'yes' if met else 'NO'}")
+
+    def print(self):
+        print(f"\n{'':76} {'unit':>9} {'median':>9} {'worst':>9} {'bar':>8} {'runs':>5}  met")
+        print("\n".join(self._text))
+
+
+class Bench:
+    def __init__(self, arguments, rails, results, progress):
+        self.program = arguments.build / "bin/failover_rank"
+        self.rails, self.results, self.progress = rails, results, progress
+        self.runs, self.failovers, self.mbit = arguments.runs, arguments.failovers, arguments.mbit
+        self.folder = arguments.build / "bench"
+        self.random = random.Random(arguments.seed)
+
+    def job(self, *options, seconds=900):
+        self.rails.mend(self.mbit)
+        return Job(self.program, self.rails, options, seconds)
+
+    def streams(self):
+        """Several operations at a time: the rails are never idle."""
+        return self.job("--collective", "all_reduce", "--bytes", MB, "--depth", 4)
+
+    # Pauses.
+
+    def pauses(self):
+        """The first shows what the machine itself does to operations meanwhile."""
+        try:
+            quiet = self.pauses_by(lambda host, rail: (time.monotonic(), lambda: None), 0.4, "no fault")
+            self.progress.note(f"bench: without a fault the longest pause in 0.4 s is {statistics.median(quiet):.1f} ms in "
+                               f"the median, {max(quiet):.1f} ms at worst")
+        except LabError as error:
+            self.progress.note(f"bench: pauses without a fault: {error}")
+        for what, fault, horizon, bar in (
+                ("port down, seen at its host: traffic flows again after", self.port_down, 0.4, 50),
+                ("silent loss: traffic flows again after", self.silent_loss, 1.0, 500)):
+            try:
+                self.results.add(what, "ms", self.pauses_by(fault, horizon, what), bar)
+            except LabError as error:
+                self.results.add_failed(what, "ms", bar, error)
+
+    def port_down(self, host, rail):
+        return self.rails.do("port_down", host, rail), lambda: self.rails.do("port_up", host, rail)
+
+    def silent_loss(self, host, rail):
+        direction = self.random.choice(("in", "out", "both"))
+        return self.rails.do("silent_loss", host, rail, direction), lambda: self.rails.do("heal", host, rail)
+
+    def pauses_by(self, fault, horizon, what):
+        found = []
+        with self.job("--collective", "all_reduce", "--bytes", MB) as job:
+            job.wait_for_operations(time.monotonic() + 0.5)
+            for number in range(self.runs):
+                self.progress.step(f"{what}: run {number + 1} of {self.runs}")
+                found.append(self.one_pause(job, fault, horizon))
+        return found
+
+    def one_pause(self, job, fault, horizon):
+        """Milliseconds, of a fault on a rail that carries traffic."""
+        job.sleep_until(time.monotonic() + 0.2)
+        rail = self.random.choice(job.carrying() or [0])
+        injected, undo = fault(self.random.randint(1, 2), rail)
+        job.sleep_until(injected + horizon)
+        job.wait_for_operations(injected + horizon)  # a pause that is not over has no length yet
+        found = max(longest_pause(log.read(), injected, injected + horizon) for log in job.logs)
+        undo()
+        job.wait_for_rail(rail, 2.5)
+        return found * 1000
+
+    # Bandwidth.
+
+    def bandwidth(self):
+        half = "one of two rails lost: bandwidth / half of before"
+        back = "port back: full bandwidth (95 % of before) again after"
+        slow = "one rail slowed to half: after 1 s, bandwidth / 3/4 of before"
+        kept, returned, shared, befores = [], [], [], []
+        try:
+            with self.streams() as job:
+                job.wait_for_operations(time.monotonic() + 1)
+                idle = idle_share(1.0)
+                for number in range(self.runs):
+                    self.progress.step(f"bandwidth with a port down: run {number + 1} of {self.runs}")
+                    before, share, seconds = self.lose_and_regain(job)
+                    befores.append(before)
+                    kept.append(share)
+                    returned.append(seconds)
+            note = f"bandwidth with both rails {statistics.median(befores) * 8 / 1e6:.0f} of {2 * self.mbit} Mb/s shaped"
+            self.progress.note(f"bench: {note}; CPU {idle:.0%} idle meanwhile")
+            self.results.add(half, "ratio", kept, 0.95, at_least=True)
+            self.results.add(back, "seconds", returned, 2)
+        except LabError as error:
+            self.results.add_failed(half, "ratio", 0.95, error)
+            self.results.add_failed(back, "seconds", 2, error)
+        try:
+            with self.streams() as job:
+                job.wait_for_operations(time.monotonic() + 1)
+                for number in range(self.runs):
+                    self.progress.step(f"bandwidth with a slow rail: run {number + 1} of {self.runs}")
+                    shared.append(self.slow_down(job))
+            self.results.add(slow, "ratio", shared, 0.95, at_least=True)
+        except LabError as error:
+            self.results.add_failed(slow, "ratio", 0.95, error)
+
+    def before_fault(self, job):
+        if len(job.carrying(0.1)) < self.rails.rails:
+            raise LabError("not all rails carry traffic: there is nothing to lose")
+        start = time.monotonic()
+        job.sleep_until(start + 0.5)
+        return bandwidth(job.logs[0].read(), start, start + 0.5)
+
+    def lose_and_regain(self, job):
+        before = self.before_fault(job)
+        host, rail = self.random.randint(1, 2), self.random.randint(0, 1)
+        down = self.rails.do("port_down", host, rail)
+        job.sleep_until(down + 0.9)
+        share = bandwidth(job.logs[0].read(), down + 0.3, down + 0.9) / (before / 2)
+        up = self.rails.do("port_up", host, rail)
+        return before, share, self.full_again(job, up, before)
+
+    def full_again(self, job, since, before, limit=4.0):
+        """Seconds until the beginning of the first 200 ms at 95 % of before; the limit where there are none."""
+        found = []
+
+        def is_full():
+            found.append(first_full(job.logs[0].read(), since, 0.95 * before, time.monotonic()))
+            return found[-1] is not None
+        return found[-1] - since if job.wait_until(is_full, limit) else limit
+
+    def slow_down(self, job):
+        before = self.before_fault(job)
+        host, rail = self.random.randint(1, 2), self.random.randint(0, 1)
+        slowed = self.rails.do("rate", host, rail, self.mbit // 2)
+        job.sleep_until(slowed + 1.6)
+        share = bandwidth(job.logs[0].read(), slowed + 1.0, slowed + 1.6) / (before * 0.75)
+        healed = self.rails.do("rate", host, rail, self.mbit)
+        self.full_again(job, healed, before)
+        return share
+
+    # A loop as of training.
+
+    def training(self):
+        """Steps of 20 ms on something else than the CPU, with a reduction under way that takes less on one rail."""
+        what = "training loop, communication hidden, one rail down: median step slower by"
+        size = int(self.mbit * 1e6 / 8 * 0.008)  # 8 ms of one rail
+        steps = {"whole": [], "down": []}
+        try:
+            with self.job("--collective", "all_reduce", "--bytes", size, "--compute-us", 20000) as job:
+                job.wait_for_operations(time.monotonic() + 1)
+                for number in range(self.runs):
+                    self.progress.step(f"training loop: run {number + 1} of {self.runs}")
+                    rail = number % 2
+                    steps["whole"] += self.phase(job, time.monotonic())
+                    steps["down"] += self.phase(job, self.rails.do("port_down", self.random.randint(1, 2), rail))
+                    for host in (1, 2):
+                        self.rails.do("port_up", host, rail)
+                    job.wait_for_rail(rail, 2.5)
+                if len(steps["down"]) < len(steps["whole"]) / 2:
+                    raise LabError(f"{len(steps['whole'])} steps with both rails, {len(steps['down'])} with one")
+        except LabError as error:
+            self.results.add_failed(what, "percent", 0.4, error)
+            return
+        medians = {name: statistics.median(found) for name, found in steps.items()}
+        means = {name: statistics.mean(found) for name, found in steps.items()}
+        self.progress.note("bench: training loop: step " + ", ".join(
+            f"{name} {1000 * medians[name]:.3f} ms (mean {1000 * means[name]:.3f} of {len(found)})"
+            for name, found in steps.items()))
+        self.results.add(what, "percent", [100 * (medians["down"] / medians["whole"] - 1)], 0.4)
+
+    @staticmethod
+    def phase(job, start, seconds=0.6):
+        """Durations of the steps that ended in the phase."""
+        job.sleep_until(start + seconds)
+        ends = [operation.end for operation in job.logs[0].read()]
+        return [after - before for before, after in zip(ends, ends[1:]) if start < after <= start + seconds]
+
+    # Failovers in a row.
+
+    def in_a_row(self):
+        what = f"{self.failovers} random failovers in a row, every result right to the bit"
+        done, start = 0, time.monotonic()
+        try:
+            with self.job("--collective", "mixed", "--bytes", MB, "--depth", 2, seconds=3600) as job:
+                job.wait_for_operations(time.monotonic())
+                while done < self.failovers:
+                    self.fail_over(job)
+                    done += 1
+                    self.progress.step(f"failover {done} of {self.failovers}, {(time.monotonic() - start) / done:.2f} s each")
+        except LabError as error:
+            self.results.add_failed(what, "failovers", self.failovers, f"after {done}: {error}")
+            return
+        self.results.add(what, "failovers", [done], self.failovers, at_least=True)
+
+    def fail_over(self, job):
+        """Hits a rail that carries traffic, and sees it flow again."""
+        found = []
+
+        def carry(least):
+            found[:] = job.carrying(0.01)
+            return len(found) >= least
+        # Better two to choose from, but a rail that takes its time to return is not waited for.
+        if not job.wait_until(lambda: carry(2), 0.3) and not job.wait_until(lambda: carry(1), 20):
+            raise LabError("no rail carries traffic for 20 s")
+        rail, host = self.random.choice(found), self.random.randint(1, 2)
+        kind = self.random.choice(("port_down", "port_down", "silent_loss", "reset"))
+        if kind == "reset":
+            self.rails.do("reset", host, rail)
+        elif kind == "port_down":
+            injected, undo = self.port_down(host, rail)
+            job.sleep_until(injected + self.random.uniform(0.02, 0.12))
+            undo()
+        else:
+            injected, undo = self.silent_loss(host, rail)
+            job.sleep_until(injected + self.random.uniform(0.1, 0.6))
+            undo()
+        job.wait_for_operations(time.monotonic())
+        job.sleep_until(time.monotonic() + self.random.uniform(0.02, 0.1))
+
+    # Plots.
+
+    def plots(self):
+        half = self.mbit // 2
+        self.plot("port-down", "a port goes down and comes back", ("port_down 1 1", "port down"), ("port_up 1 1", "up"))
+        self.plot("silent-loss", "a switch drops all of a port, and nobody is told", ("silent_loss 1 1", "silent loss"),
+                  ("heal 1 1", "healed"))
+        self.plot("slow-rail", "a rail slows to half and recovers", (f"rate 1 1 {half}", f"{half} Mb/s"),
+                  (f"rate 1 1 {self.mbit}", f"{self.mbit} Mb/s"))
+
+    def plot(self, name, title, fault, end):
+        self.progress.step(f"plot: {title}")
+        samples, marks, start = [], [], time.monotonic()
+        try:
+            with self.streams() as job:
+                job.wait_for_operations(start + 1)
+                start = time.monotonic()
+                for seconds, action in ((0.8, fault), (1.7, end), (2.2, None)):
+                    sample(job, samples, time.monotonic() + seconds)
+                    if action:
+                        marks.append((self.rails.do(action[0]) - start, action[1]))
+                job.logs[0].read()
+        except LabError as error:
+            self.progress.note(f"bench: plot of {name}: {error}")
+        if len(samples) > 1:
+            operations = [(done.end - start, done.bytes) for done in job.logs[0].operations if done.end > start]
+            timeline.write(self.folder / f"failover-{name}.svg", title, [(t - start, sent) for t, sent in samples],
+                           operations, marks, f"2 hosts, 2 rails of {self.mbit} Mb/s, all_reduce of 1 MB, 4 at a time")
+
+
+def sample(job, samples, end, every=0.005):
+    """Adds (time, bytes sent on each rail) until `end`."""
+    moment = time.monotonic()
+    while moment < end:
+        job.expect_alive()
+        samples.append((time.monotonic(), job.sent()))
+        moment += every
+        time.sleep(max(0, moment - time.monotonic()))
+
+
+def longest_pause(operations, start, end):
+    """The longest time between two ends that touches start to end, less the median one before."""
+    ends = [operation.end for operation in operations]
+    intervals = list(zip(ends, ends[1:]))
+    usual = statistics.median([after - before for before, after in intervals if after < start][-500:])
+    longest = max(after - before for before, after in intervals if after > start and before < end)
+    return max(0, longest - usual)
+
+
+def bandwidth(operations, start, end):
+    """Bytes per second."""
+    return sum(operation.bytes for operation in operations if start < operation.end <= end) / (end - start)
+
+
+def first_full(operations, since, least, now, window=0.2, step=0.01):
+    """The beginning of the first window after `since` with at least so many bytes per second; None yet."""
+    recent = [operation for operation in operations[-20000:] if operation.end > since]
+    start = since
+    while start + window <= now:
+        if bandwidth(recent, start, start + window) >= least:
+            return start
+        start += step
+    return None
+
+
+def idle_share(seconds):
+    def read():
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = list(map(int, file.readline().split()[1:9]))
+        return ticks[3] + ticks[4], sum(ticks)
+    idle, total = read()
+    time.sleep(seconds)
+    idle_after, total_after = read()
+    return (idle_after - idle) / max(1, total_after - total)
+
+
+def steps_of(arguments):
+    """How often the parts say how far they are."""
+    runs = arguments.runs
+    of_part = {"pauses": 3 * runs, "bandwidth": 2 * runs, "training": runs, "failovers": arguments.failovers, "plots": 3}
+    return sum(of_part[part] for part in arguments.only.split(","))
+
+
+def main():
+    arguments = parse_arguments()
+    if os.geteuid() != 0:
+        sys.exit("bench: needs root to make network namespaces; run it with sudo")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # namespaces are taken down on the way out
+    os.setpriority(os.PRIO_PROCESS, 0, -10)  # other work on the machine is not what is measured
+    progress = Progress(steps_of(arguments))
+    progress.note(f"bench: seed {arguments.seed}")
+    results = Results(progress)
+    folder = arguments.build / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with Rails(hosts=2, rails=2) as rails:
+            bench = Bench(arguments, rails, results, progress)
+            parts = {"pauses": bench.pauses, "bandwidth": bench.bandwidth, "training": bench.training,
+                     "failovers": bench.in_a_row, "plots": bench.plots}
+            for part in PARTS:
+                if part in arguments.only.split(","):
+                    parts[part]()
+    except LabError as error:
+        sys.exit(f"bench: {error}")
+    progress.end()
+    if results.rows:
+        results.print()
+        (folder / "failover.json").write_text(json.dumps(results.rows, indent=1) + "\n")
+    missed = [row for row in results.rows if not row["met"]]
+    print(f"\nbars: {len(results.rows) - len(missed)} of {len(results.rows)} met; {folder}/failover.json, failover-*.svg")
+
+
+if __name__ == "__main__":
+    main()
