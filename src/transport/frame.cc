@@ -75,9 +75,13 @@ Result<FrameType> type_of(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (const auto format = get<std::uint8_t>(bytes, kAtFormat); format != kFormat)
     return fail(ErrorCode::refused, fmt::format("frame format {}, not {}", format, kFormat));
   const auto type = get<std::uint8_t>(bytes, kAtType);
-  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::never))
+  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::gone))
     return fail(ErrorCode::refused, fmt::format("unknown frame type {}", type));
   return static_cast<FrameType>(type);
+}
+
+bool greets(FrameType type) {
+  return type == FrameType::hello || type == FrameType::welcome || type == FrameType::never;
 }
 
 bool names_link(FrameType type) {
@@ -129,7 +133,7 @@ FrameBytes encode(const LaneGreeting& greeting) {
 Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   const auto type = type_of(bytes);
   if (!type) return tl::unexpected(type.error());
-  if (*type == FrameType::hello || *type == FrameType::welcome)
+  if (greets(*type))
     return fail(ErrorCode::refused, "a greeting on a lane already in use");
   FrameHeader header;
   header.type = *type;
@@ -168,7 +172,7 @@ Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> by
 Result<LaneGreeting> parse_greeting(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   const auto type = type_of(bytes);
   if (!type) return tl::unexpected(type.error());
-  if (*type != FrameType::hello && *type != FrameType::welcome) return fail(ErrorCode::refused, "no greeting");
+  if (!greets(*type)) return fail(ErrorCode::refused, "no greeting");
   LaneGreeting greeting;
   greeting.type = *type;
   greeting.epoch = get<std::uint32_t>(bytes, kAtEpoch);

@@ -38,7 +38,8 @@ enum class FrameType : std::uint8_t {
   fenced = 8,   // done, and what had come on it is acknowledged
   bye = 9,      // nothing follows: the end of this connection is no failure
   probe = 10,   // says nothing; that it comes through is what matters
-  never = 11,   // this process counts the other one as gone, and takes no lane from it any more
+  never = 11,   // instead of a welcome: the process that dialed counts as gone here
+  gone = 12,    // the same, on a lane in use
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;
@@ -62,7 +63,7 @@ struct FrameHeader {
   bool operator==(const FrameHeader&) const = default;
 };
 
-/// hello and welcome: who speaks, to whom, on which lane.
+/// hello, welcome and never: who speaks, to whom, on which lane.
 struct LaneGreeting {
   FrameType type = FrameType::hello;
   std::uint32_t epoch = 0;
@@ -77,7 +78,7 @@ inline constexpr std::uint32_t kLaneLimit = 64;
 
 FrameBytes encode(const FrameHeader& header);
 FrameBytes encode(const LaneGreeting& greeting);
-/// Any frame but hello and welcome.
+/// Any frame but greetings.
 Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> bytes);
 Result<LaneGreeting> parse_greeting(std::span<const std::byte, kFrameHeaderBytes> bytes);
 

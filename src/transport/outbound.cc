@@ -9,8 +9,9 @@ namespace {
 
 constexpr double kDeepest = 4;      // chunks a lane may have outstanding
 constexpr double kBusyFor = 0.002;  // seconds of work, where that is more
-constexpr double kShortest = 1e-6;  // seconds: what comes back faster says nothing of the lane
-constexpr double kNews = 0.25;      // weight of the latest chunk in a lane's rate
+constexpr double kMemory = 0.05;    // seconds of work that a lane's rate is taken from; older ones count half
+constexpr double kEqual = 0.7;      // of the fastest lane's rate
+constexpr double kForget = 2.0;     // seconds
 
 FrameHeader header_of(FrameType type, const Lane& lane, const LinkId& link) {
   FrameHeader header;
@@ -113,27 +114,36 @@ void Outbound::post_chunk(Lane& lane, const Link& link, std::uint64_t sequence) 
 }
 
 // The lane that will be done first with what it has and this. Of equals the first, at both ends: an exchange of small
-// chunks then runs on one connection, where TCP acknowledges with the data that goes back. Null: all have enough.
+// chunks then runs on one connection, where TCP acknowledges with the data that goes back. Null: all have enough, or it
+// is better to wait for one that has.
 Lane* Outbound::choose(std::size_t load) {
-  double fastest = 1;
-  for (const auto& lane : peer_.lanes()) fastest = std::max(fastest, loads_[lane->index()].rate);
+  double fastest = 0;
+  for (const auto& lane : peer_.lanes()) fastest = std::max(fastest, loads_[lane->index()].rate());
   Lane* best = nullptr;
   double best_end = 0;
   const Lane* const only = peer_.only_lane();
   for (const auto& lane : peer_.lanes()) {
     if ((only != nullptr && lane.get() != only) || !peer_.is_trusted(*lane)) continue;
     const Load& has = loads_[lane->index()];
-    if (load != 0 && !has_room(has)) continue;
-    const double end = static_cast<double>(has.outstanding + load) / (has.rate > 0 ? has.rate : fastest);
+    const double end = static_cast<double>(has.outstanding + load) / weight_of(has, fastest);
     const bool better = best == nullptr || end < best_end || (end == best_end && lane->index() < best->index());
     if (better) best = lane.get();
     if (better) best_end = end;
   }
-  return best;
+  return best == nullptr || load == 0 || has_room(loads_[best->index()]) ? best : nullptr;
+}
+
+// Lanes count as equals unless they clearly are not: what a few chunks took says little. One that has not been used for
+// long may have become better.
+double Outbound::weight_of(const Load& load, double fastest) const {
+  const double share = load.seconds > 0 && fastest > 0 ? load.rate() / fastest : 1;
+  if (share > kEqual) return 1;
+  if (load.outstanding == 0 && peer_.now() - load.last_done > kForget) return 1;
+  return share;
 }
 
 bool Outbound::has_room(const Load& load) const {
-  const double enough = std::max(kDeepest * static_cast<double>(peer_.limits().chunk_limit), kBusyFor * load.rate);
+  const double enough = std::max(kDeepest * static_cast<double>(peer_.limits().chunk_limit), kBusyFor * load.rate());
   return static_cast<double>(load.outstanding) < enough;
 }
 
@@ -149,10 +159,12 @@ void Outbound::discharge(const LinkSender::Completed& done) {
   load.outstanding -= done.load;
   if (done.posted_at == 0) return;
   const double now = peer_.now();
-  const double took = std::max(now - std::max(done.posted_at, load.last_done), kShortest);
+  load.seconds += now - std::max(done.posted_at, load.last_done);
+  load.work += static_cast<double>(done.load);
   load.last_done = now;
-  const double rate = static_cast<double>(done.load) / took;
-  load.rate = load.rate == 0 ? rate : 1 / ((1 - kNews) / load.rate + kNews / rate);
+  if (load.seconds < kMemory) return;
+  load.seconds /= 2;
+  load.work /= 2;
 }
 
 void Outbound::lane_up(Lane& lane) {

@@ -92,13 +92,10 @@ void Peer::fail(const Error& why, bool orderly) {
   if (!orderly) log::warn("connection to {} failed: {}", name_, why.message);
   const auto lanes = std::exchange(lanes_, {});
   for (const auto& lane : lanes) {
+    if (!orderly) lane->post(plain_frame(FrameType::gone, *lane), nullptr, true);
     lane->close();
     inbound_.lane_lost(*lane);
   }
-}
-
-void Peer::turn_away(Lane& lane) const {
-  if (error_) lane.post(plain_frame(FrameType::never, lane), nullptr, true);
 }
 
 void Peer::dial_failed(const WantedLane& lane, const Error& why, bool refused) {
@@ -106,7 +103,8 @@ void Peer::dial_failed(const WantedLane& lane, const Error& why, bool refused) {
   if (slot.state() != LaneState::probing) return;
   slot.failed(now(), why.message, refused);
   note(refused ? "nobody listened" : "could not be reached");
-  if (why.code == ErrorCode::refused && lanes_.empty()) return fail(why, false);  // it is not who we look for
+  // It is not who we look for, or wants to have nothing to do with us.
+  if (why.code == ErrorCode::refused && lanes_.empty()) return fail(tutti::fail(ErrorCode::system, why.message).value(), false);
   give_up_unreachable(now());
 }
 
@@ -225,12 +223,13 @@ Status Peer::complete(Lane& lane, const FrameHeader& header) {
       return {};
     case FrameType::probe:
       return {};
-    case FrameType::never:
+    case FrameType::gone:
       fail(tutti::fail(ErrorCode::system, fmt::format("{} counts this process as gone", lane.name())).value(), false);
       return {};
     case FrameType::hello:
     case FrameType::welcome:
     case FrameType::bye:
+    case FrameType::never:
       break;
   }
   return tutti::fail(ErrorCode::refused, "a frame out of place");

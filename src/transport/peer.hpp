@@ -61,8 +61,6 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   bool dials() const { return dials_; }
   /// False where the lane was refused: all is over, or this incarnation is.
   bool lane_up(std::shared_ptr<Lane> lane);
-  /// Tells the other end of a lane that was refused why, where it need not try again.
-  void turn_away(Lane& lane) const;
   void dial_failed(const WantedLane& lane, const Error& why, bool refused);
   /// The port of a lane that is down has a carrier again.
   void port_back(std::uint32_t index);

@@ -20,8 +20,10 @@ Attempt::Attempt(Fd socket, const SocketAddress& address, Side side, const JobKe
       stage_(side == Side::connector ? Stage::connecting : Stage::proving) {}
 
 Attempt Attempt::accepted(Fd socket, const SocketAddress& from, const JobKey& key, const ProcessId& own,
-                          Deadline deadline) {
-  return {std::move(socket), from, Side::acceptor, key, own, deadline};
+                          Deadline deadline, IsGone is_gone) {
+  Attempt attempt(std::move(socket), from, Side::acceptor, key, own, deadline);
+  attempt.is_gone_ = std::move(is_gone);
+  return attempt;
 }
 
 Result<Attempt> Attempt::dialing(const Dial& dial, const JobKey& key, const ProcessId& own, double answer,
@@ -114,8 +116,11 @@ Result<bool> Attempt::listen() {
   if (moved_ != bytes_.size()) return false;
   moved_ = 0;
   if (auto fine = check_greeting(); !fine) return tl::unexpected(fine.error());
-  if (side_ == Side::acceptor)
-    bytes_ = encode(LaneGreeting{FrameType::welcome, greeting_.epoch, greeting_.lane, own_, greeting_.from});
+  if (side_ == Side::acceptor) {
+    turned_away_ = is_gone_(greeting_.from);
+    const auto type = turned_away_ ? FrameType::never : FrameType::welcome;
+    bytes_ = encode(LaneGreeting{type, greeting_.epoch, greeting_.lane, own_, greeting_.from});
+  }
   stage_ = side_ == Side::acceptor ? Stage::speaking : Stage::done;
   return true;
 }
@@ -128,6 +133,8 @@ Status Attempt::check_greeting() {
   if (greeting_.to != own_)
     return fail(ErrorCode::refused,
                 fmt::format("{} looks for process {}, which is not here", who, greeting_.to.to_string()));
+  if (dial_ && greeting_.type == FrameType::never)
+    return fail(ErrorCode::refused, fmt::format("{} counts this process as gone", who));
   const auto wanted = side_ == Side::acceptor ? FrameType::hello : FrameType::welcome;
   if (greeting_.type != wanted) return fail(ErrorCode::refused, fmt::format("{} greeted out of turn", who));
   if (dial_ &&

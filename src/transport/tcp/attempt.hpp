@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 
 #include "base/clock.hpp"
@@ -24,9 +25,10 @@ struct Dial {
 
 class Attempt {
  public:
-  /// Someone connected to us.
+  using IsGone = std::function<bool(const ProcessId&)>;
+  /// Someone connected to us. `is_gone`: a process that is to be told so, instead of a welcome.
   static Attempt accepted(Fd socket, const SocketAddress& from, const JobKey& key, const ProcessId& own,
-                          Deadline deadline);
+                          Deadline deadline, IsGone is_gone);
   /// We connect. The peer's host is to answer within `answer` seconds, the peer itself within `greeting`.
   static Result<Attempt> dialing(const Dial& dial, const JobKey& key, const ProcessId& own, double answer,
                                  double greeting);
@@ -43,6 +45,8 @@ class Attempt {
   const SocketAddress& address() const { return address_; }
   Deadline deadline() const { return deadline_; }
   Error late() const;
+  /// The peer was told that it counts as gone.
+  bool turned_away() const { return turned_away_; }
   /// Nobody listens there.
   bool connection_refused() const { return connection_refused_; }
 
@@ -71,6 +75,8 @@ class Attempt {
   FrameBytes bytes_{};  // of the greeting being sent or received
   std::size_t moved_ = 0;
   LaneGreeting greeting_;
+  IsGone is_gone_;
+  bool turned_away_ = false;
   bool connection_refused_ = false;
 };
 

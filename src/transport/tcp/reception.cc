@@ -129,7 +129,8 @@ void Reception::accept_all(std::size_t listener) {
       continue;
     }
     add(Attempt::accepted(std::move(connection.connection), connection.peer, key_, own_,
-                          Deadline::in(options_.greeting_timeout)),
+                          Deadline::in(options_.greeting_timeout),
+                          [this](const ProcessId& peer) { return host_.is_gone(peer); }),
         nullptr);
   }
 }
@@ -177,7 +178,7 @@ void Reception::finish(std::uint64_t id) {
   ::epoll_ctl(control_.get(), EPOLL_CTL_DEL, pending.attempt.descriptor(), nullptr);
   if (pending.dial)
     host_.on_dialed(pending.attempt.take(), *pending.dial);
-  else
+  else if (!pending.attempt.turned_away())
     host_.on_accepted(pending.attempt.take(), pending.attempt.greeting());
 }
 

@@ -28,6 +28,8 @@ class Reception {
   class Host {
    public:
     virtual ~Host() = default;
+    /// A process that dials is not to be welcomed.
+    virtual bool is_gone(const ProcessId& peer) = 0;
     /// A peer's lane is through.
     virtual void on_accepted(Fd socket, const LaneGreeting& greeting) = 0;
     /// Ours is.

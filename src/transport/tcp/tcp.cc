@@ -89,6 +89,7 @@ class Tcp::Impl final : public Reception::Host {
   void close_peer(const ProcessId& peer, const Error& why);
 
   void on_accepted(Fd socket, const LaneGreeting& greeting) override;
+  bool is_gone(const ProcessId& peer) override;
   void on_dialed(Fd socket, const Dial& dial) override;
   void on_dial_failed(const Dial& dial, const Error& why, bool refused) override;
   void on_ports_changed() override;
@@ -265,6 +266,18 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   take_lane(std::move(socket), greeting.lane, greeting.epoch, peer);
 }
 
+bool Tcp::Impl::is_gone(const ProcessId& id) {
+  std::shared_ptr<Peer> peer;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find({id, false});
+    if (found == peers_.end()) return false;
+    peer = found->second.peer;
+  }
+  const std::lock_guard lock(peer->mutex());
+  return peer->error().has_value();
+}
+
 void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {
   if (const auto peer = find(dial.peer)) take_lane(std::move(socket), dial.lane.index, dial.lane.epoch, peer);
 }
@@ -274,10 +287,7 @@ void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, co
     const std::lock_guard lock(peer->mutex());
     const auto connection = std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer);
     watch(connection, peer);
-    if (!peer->lane_up(connection)) {
-      peer->turn_away(*connection);
-      connection->close();
-    }
+    if (!peer->lane_up(connection)) connection->close();
   }
   wake();
 }
