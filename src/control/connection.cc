@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "control/wire.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 5;  // length of the payload, kind
 constexpr std::size_t kReadBytes = 64u << 10;
 constexpr std::size_t kReadsPerTurn = 16;  // one talkative peer does not keep the others waiting
 
@@ -33,14 +33,6 @@ bool gone(int descriptor) {
 }
 
 }  // namespace
-
-std::vector<std::byte> encode_frame(ControlFrame kind, std::span<const std::byte> payload) {
-  WireWriter out;
-  out.put(static_cast<std::uint32_t>(payload.size()));
-  out.put(kind);
-  out.put_raw(payload);
-  return out.take();
-}
 
 ControlConnection::ControlConnection(Fd socket, const SocketAddress& remote, Side side, const JobKey& key)
     : socket_(std::move(socket)),
@@ -71,7 +63,10 @@ std::uint32_t ControlConnection::events() const {
 
 Result<std::size_t> ControlConnection::advance(const Receive& receive) {
   if (state_ == State::connecting) {
-    if (auto connected = finish_connect(socket_.get()); !connected) return tl::unexpected(connected.error());
+    if (const int error = connect_result(socket_.get()); error != 0) {
+      nobody_listens_ = error == ECONNREFUSED;
+      return fail(ErrorCode::system, fmt::format("connecting to {}: {}", remote_.to_string(), std::strerror(error)));
+    }
     state_ = State::proving;
   }
   if (state_ == State::proving)
@@ -82,6 +77,7 @@ Result<std::size_t> ControlConnection::advance(const Receive& receive) {
   // First what came: a peer's goodbye counts even where sending to it fails.
   auto got = read(receive);
   if (!got) return got;
+  if (overflowed_) return fail(ErrorCode::system, fmt::format("{} takes no more", remote_.to_string()));
   if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
   return got;
 }
@@ -106,7 +102,7 @@ Result<std::size_t> ControlConnection::read(const Receive& receive) {
   for (std::size_t reads = 0; reads < kReadsPerTurn && !awaits_welcome(); ++reads) {
     const std::size_t before = input_.size();
     // A stranger to this world has no more than a greeting to say; the rest stays in the socket until it is welcome.
-    const std::size_t wanted = state_ == State::greeting ? kHeaderBytes + 32 - before : kReadBytes;
+    const std::size_t wanted = state_ == State::greeting ? kFrameHeader + 32 - before : kReadBytes;
     input_.resize(before + wanted);
     const auto got = recv_some(socket_.get(), std::span(input_).subspan(before));
     input_.resize(before + (got ? *got : 0));
@@ -120,8 +116,8 @@ Result<std::size_t> ControlConnection::read(const Receive& receive) {
 
 Status ControlConnection::parse(const Receive& receive) {
   std::size_t at = 0;
-  while (input_.size() - at >= kHeaderBytes) {
-    WireReader header(std::span<const std::byte>(input_).subspan(at, kHeaderBytes));
+  while (input_.size() - at >= kFrameHeader) {
+    WireReader header(std::span<const std::byte>(input_).subspan(at, kFrameHeader));
     const auto bytes = header.get<std::uint32_t>();
     const auto kind = header.get<ControlFrame>();
     if (bytes > kFrameLimit)
@@ -129,9 +125,9 @@ Status ControlConnection::parse(const Receive& receive) {
                                                   bytes, kFrameLimit));
     if (state_ == State::greeting && (kind != ControlFrame::greeting || bytes != 32))
       return fail(ErrorCode::refused, fmt::format("{} does not greet", remote_.to_string()));
-    if (input_.size() - at - kHeaderBytes < bytes) break;
-    const auto payload = std::span<const std::byte>(input_).subspan(at + kHeaderBytes, bytes);
-    at += kHeaderBytes + bytes;
+    if (input_.size() - at - kFrameHeader < bytes) break;
+    const auto payload = std::span<const std::byte>(input_).subspan(at + kFrameHeader, bytes);
+    at += kFrameHeader + bytes;
     if (state_ == State::greeting) {
       if (auto taken = take_greeting(payload); !taken) return taken;
     } else if (state_ == State::open) {
@@ -164,7 +160,8 @@ void ControlConnection::welcome(const Greeting& own) {
 }
 
 bool ControlConnection::queue(std::span<const std::byte> frame) {
-  if (state_ == State::draining || queued_ + frame.size() > kQueueLimit) return false;
+  if (queued_ + frame.size() > kQueueLimit) overflowed_ = true;
+  if (state_ == State::draining || overflowed_) return false;
   output_.emplace_back(frame.begin(), frame.end());
   queued_ += frame.size();
   return true;

@@ -1,5 +1,5 @@
 // One connection of the control plane: dialed or accepted, proven by the job's secret, then greeted, then open for
-// frames. Frames are a length, a kind and a payload of at most kFrameLimit bytes.
+// frames.
 //
 // Passive: its owner watches descriptor() for events() and calls advance(); nothing here blocks or logs. One thread.
 #pragma once
@@ -17,24 +17,11 @@
 #include "base/handshake.hpp"
 #include "base/net.hpp"
 #include "base/process_id.hpp"
+#include "control/frame.hpp"
+#include "control/session.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
-
-enum class ControlFrame : std::uint8_t {
-  greeting = 1,  // who speaks, and to whom
-  message,       // topic and bytes, for the receiver
-  broadcast,     // origin, number, topic and bytes, for everyone
-  death,         // a process, an error code and a sentence
-  left,          // a process that said goodbye
-  heartbeat,
-};
-
-inline constexpr std::size_t kMessageLimit = 1u << 20;
-inline constexpr std::size_t kFrameLimit = kMessageLimit + 64;
-
-/// The bytes of a frame, ready to be queued.
-std::vector<std::byte> encode_frame(ControlFrame kind, std::span<const std::byte> payload);
 
 struct Greeting {
   ProcessId from;
@@ -71,7 +58,8 @@ class ControlConnection {
   /// Until the owner can tell whether the greeting is right, what follows stays in the socket.
   bool awaits_welcome() const { return state_ == State::greeting && greeting_.has_value(); }
 
-  /// Queues an encoded frame; false where the peer has not taken kQueueLimit bytes: the frame is dropped.
+  /// Queues an encoded frame; false where the peer has not taken kQueueLimit bytes. Since nothing may be left out, the
+  /// connection is then over: the next advance() fails.
   bool queue(std::span<const std::byte> frame);
   bool idle() const { return queued_ == 0; }
   /// Sends what is queued, then only our end of the stream: close() with unread input would reset the connection and
@@ -80,7 +68,10 @@ class ControlConnection {
   /// When the owner gives up on a connection that is not open.
   double deadline = 0;
 
-  static constexpr std::size_t kQueueLimit = 64u << 20;
+  /// The connection was refused: the host lives, but nobody listens at that address.
+  bool nobody_listens() const { return nobody_listens_; }
+
+  static constexpr std::size_t kQueueLimit = 2 * Session::kLimit;
 
  private:
   ControlConnection(Fd socket, const SocketAddress& remote, Side side, const JobKey& key);
@@ -102,6 +93,8 @@ class ControlConnection {
   std::size_t sent_of_front_ = 0;
   std::size_t queued_ = 0;
   bool ended_output_ = false;
+  bool overflowed_ = false;
+  bool nobody_listens_ = false;
 };
 
 }  // namespace tutti

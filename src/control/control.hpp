@@ -6,9 +6,11 @@
 // block, nor call join(), leave() or the destructor.
 //
 // Death is known to all within a second: a process of this host that ends (pidfd), a connection that ends without
-// goodbye. A host that is silent for `heartbeat_timeout` counts as dead; a process of this host that is merely stopped
-// does not. This process's own absence (stopped, suspended) is never held against others. A process that the others
-// declared dead while it lives learns so: on_death is called with its own index.
+// goodbye and cannot be opened again because nobody listens any more. A host that is silent for `heartbeat_timeout` on
+// all its addresses counts as dead; a process of this host that is merely stopped does not. A connection that fails
+// between processes that live is replaced, over another address where there is one, and loses nothing.
+// This process's own absence (stopped, suspended) is never held against others. A process that the others declared dead
+// while it lives learns so: on_death is called with its own index.
 //
 // In a child made by fork() a Control does nothing, and may be destroyed.
 #pragma once

@@ -121,6 +121,7 @@ void Switchboard::advance(Id id) {
     return close(id);
   }
   if (!moved) return end(id, moved.error());
+  if (*moved > 0 && entry->greeted) events_.heard(id);
   refresh(*entry);
 }
 
@@ -138,8 +139,9 @@ void Switchboard::end(Id id, const Error& error) {
   if (!tell && !entry.greeted && error.code == ErrorCode::refused)
     complain(fmt::format("a control connection was turned away: {}", error.message));
   const Error copy = error;
+  const bool nobody_listens = entry.connection.nobody_listens();
   close(id);
-  if (tell) events_.ended(id, copy);
+  if (tell) events_.ended(id, copy, nobody_listens);
 }
 
 void Switchboard::refresh(Entry& entry) { reactor_.change(entry.watch, entry.connection.events()); }
@@ -155,7 +157,7 @@ void Switchboard::queue(Id id, std::span<const std::byte> frame) {
   Entry* entry = find(id);
   if (entry == nullptr) return;
   if (!entry->connection.queue(frame) && entry->connection.state() == ControlConnection::State::open)
-    complain(fmt::format("{} takes no control messages; one is dropped", entry->connection.remote().to_string()));
+    complain(fmt::format("{} takes no control messages; the connection ends", entry->connection.remote().to_string()));
   refresh(*entry);
 }
 

@@ -25,8 +25,10 @@ class Switchboard {
     /// The peer is proven and has greeted. Accepted ones wait for welcome(), dialed ones are open.
     std::function<void(Id, const Greeting&)> greeted;
     std::function<void(Id, ControlFrame, std::span<const std::byte>)> frame;
+    /// Bytes came, of whole frames or not.
+    std::function<void(Id)> heard;
     /// A connection that had greeted, or was dialed, is gone; not told after close() or drain().
-    std::function<void(Id, const Error&)> ended;
+    std::function<void(Id, const Error&, bool nobody_listens)> ended;
   };
 
   /// `patience`: seconds that a stranger may take to prove itself.
@@ -44,6 +46,7 @@ class Switchboard {
   Result<Id> dial(const SocketAddress& remote, const Greeting& greeting, double seconds);
   void welcome(Id id, const Greeting& own);
   void queue(Id id, std::span<const std::byte> frame);
+  const SocketAddress& remote(Id id) const { return connections_.at(id)->connection.remote(); }
   /// Nothing waits to be sent.
   bool idle(Id id) const;
   /// Takes in what has come on it already.

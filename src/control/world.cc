@@ -10,10 +10,6 @@
 namespace tutti {
 namespace {
 
-constexpr double kAttemptSeconds = 2.0;  // on one address, before the next is tried
-constexpr double kLongestPause = 0.25;   // between attempts
-constexpr double kExpectSeconds = 1.0;   // for a neighbour whose part it is to dial
-
 std::string end_of(const ControlPeer& peer) { return fmt::format("process {} of this host has ended", peer.pid); }
 
 }  // namespace
@@ -30,7 +26,8 @@ World::World(Reactor& reactor, Switchboard& switchboard, Mailbox& mailbox, Roste
 Switchboard::Events World::events() {
   return {[this](Id id, const Greeting& greeting) { greeted(id, greeting); },
           [this](Id id, ControlFrame kind, std::span<const std::byte> payload) { received(id, kind, payload); },
-          [this](Id id, const Error& error) { ended(id, error); }};
+          [this](Id id) { heard(id); },
+          [this](Id id, const Error& error, bool nobody_listens) { ended(id, error, nobody_listens); }};
 }
 
 void World::join(std::vector<ControlPeer> all, int self, double seconds, Done done) {
@@ -67,7 +64,7 @@ void World::finish_join() {
 std::string World::missing_neighbours() const {
   std::vector<int> missing;
   for (std::size_t process = 0; process < peers_.size(); ++process)
-    if (peers_[process].neighbour && peers_[process].open.empty()) missing.push_back(static_cast<int>(process));
+    if (peers_[process].neighbour && peers_[process].links.empty()) missing.push_back(static_cast<int>(process));
   return fmt::format("{}", fmt::join(missing, ", "));
 }
 
@@ -89,9 +86,11 @@ void World::admit(Id id, const Greeting& greeting) {
   const int process = static_cast<int>(found - peers_.begin());
   if (process == self_) return switchboard_.close(id);
   if (!found->dial || found->dial->connection != id) switchboard_.welcome(id, {peers_[self_].info.id, greeting.from});
+  if (said_goodbye_ && !found->begun) return switchboard_.hang_up(id, goodbye_, kFarewellSeconds);
   if (found->living) return open_to(process, id);
+  acknowledge(process, id);
   if (roster_.left(process)) {
-    processes_.emplace_back(id, process);  // it has left, but what it said before is still to come
+    processes_.emplace_back(id, process);  // it has left, but what it said before may still be to come
     return;
   }
   // It was declared dead, and does not know.
@@ -99,39 +98,10 @@ void World::admit(Id id, const Greeting& greeting) {
   switchboard_.drain(id, kFarewellSeconds);
 }
 
-void World::open_to(int process, Id id) {
-  Peer& peer = peers_[process];
-  if (peer.dial && peer.dial->connection == id) peer.dial.reset();
-  if (peer.dial && !peer.dial->connection) peer.dial.reset();
-  processes_.emplace_back(id, process);
-  peer.open.push_back(id);
-  peer.last_heard = reactor_.now();
-  if (peer.open.size() == 1) {
-    for (const Frame& absence : absences_) switchboard_.queue(id, absence);
-    for (const Frame& frame : history_.frames()) switchboard_.queue(id, frame);
-    for (const Frame& frame : std::exchange(peer.pending, {})) switchboard_.queue(id, frame);
-  }
-  watch(process);
-  finish_join();
-}
-
 int World::process_of(Id id) const {
   for (const auto& [open, process] : processes_)
     if (open == id) return process;
   return -1;
-}
-
-void World::ended(Id id, const Error& error) {
-  std::erase_if(early_, [&](const auto& entry) { return entry.first == id; });
-  const int process = process_of(id);
-  if (process >= 0) {
-    std::erase_if(processes_, [&](const auto& entry) { return entry.first == id; });
-    std::erase(peers_[process].open, id);
-    return lost(process, error.message);
-  }
-  for (std::size_t dialed = 0; dialed < peers_.size(); ++dialed)
-    if (peers_[dialed].dial && peers_[dialed].dial->connection == id)
-      return attempt_failed(static_cast<int>(dialed), error);
 }
 
 void World::draw_overlay() {
@@ -141,56 +111,6 @@ void World::draw_overlay() {
     Peer& peer = peers_[process];
     const bool was = std::exchange(peer.neighbour, std::binary_search(drawn.begin(), drawn.end(), process));
     if (peer.neighbour && !was) expect(static_cast<int>(process));
-  }
-}
-
-void World::expect(int process) {
-  watch(process);
-  Peer& peer = peers_[process];
-  if (!peer.living || !peer.open.empty() || peer.dial) return;
-  if (self_ < process) return start_dial(process, 0);
-  // The lower one dials; but it may be dead with all who could have told.
-  if (joined_) start_dial(process, std::min(kExpectSeconds, heartbeat_timeout_ / 2));
-}
-
-void World::start_dial(int process, double delay) {
-  Dial dial;
-  dial.began = reactor_.now() + delay;
-  dial.retry_at = dial.began;
-  peers_[process].dial = dial;
-  if (delay == 0) attempt(process);
-}
-
-void World::attempt(int process) {
-  Peer& peer = peers_[process];
-  if (peer.info.addresses.empty()) return declare_dead(process, "it has no address");
-  Dial& dial = *peer.dial;
-  const SocketAddress& address = peer.info.addresses[dial.address % peer.info.addresses.size()];
-  auto connection = switchboard_.dial(address, {peers_[self_].info.id, peer.info.id}, kAttemptSeconds);
-  if (!connection) return attempt_failed(process, connection.error());
-  dial.connection = *connection;
-}
-
-void World::attempt_failed(int process, const Error& error) {
-  Peer& peer = peers_[process];
-  Dial& dial = *peer.dial;
-  dial.connection.reset();
-  if (!peer.open.empty()) return peer.dial.reset();
-  const double now = reactor_.now();
-  // A process of this host is watched: as long as it lives it may be stopped, but is not dead.
-  if (joined_ && !peer.watched && now - dial.began >= heartbeat_timeout_)
-    return declare_dead(process, fmt::format("it could not be reached: {}", error.message));
-  const bool tried_all = ++dial.address % peer.info.addresses.size() == 0;
-  dial.retry_at = now;
-  if (!tried_all) return;
-  dial.retry_at = now + dial.pause;
-  dial.pause = std::min(2 * dial.pause, kLongestPause);
-}
-
-void World::retry_dials() {
-  for (std::size_t process = 0; process < peers_.size(); ++process) {
-    const auto& dial = peers_[process].dial;
-    if (dial && !dial->connection && dial->retry_at <= reactor_.now()) attempt(static_cast<int>(process));
   }
 }
 
@@ -218,13 +138,13 @@ void World::watch(int process) {
 void World::process_ended(int process) {
   reactor_.unwatch(peers_[process].process_key);
   peers_[process].process.reset();
-  // Its goodbye may still lie in the socket; or, without a connection, be on its way through others.
-  const std::vector<Id> open = peers_[process].open;
-  for (const Id id : open) switchboard_.read_now(id);
-  if (open.empty()) {
-    peers_[process].ended_at = reactor_.now();
-  } else {
+  // Its goodbye may still lie in the socket; or, where there never was one, be on its way through others.
+  const std::vector<Link> links = peers_[process].links;
+  for (const Link& link : links) switchboard_.read_now(link.id);
+  if (peers_[process].begun) {
     lost(process, end_of(peers_[process].info));
+  } else {
+    peers_[process].ended_at = reactor_.now();
   }
 }
 
@@ -239,6 +159,7 @@ void World::confirm_ends() {
 
 void World::lost(int process, const std::string& why) {
   if (peers_[process].said_goodbye) return learn_goodbye(process, process);
+  if (leaving_) return part_from(process, goodbye_);
   declare_dead(process, why);
 }
 

@@ -1,10 +1,13 @@
 // The processes of a world as one of them sees it, on its control thread: keeps the overlay connected, watches its
 // neighbours, floods deaths, goodbyes and broadcasts.
 //
-// Every open connection is an edge of the overlay: floods go over all of them, and both ends watch it. When processes
-// die or leave, the overlay is drawn anew among the living, and new edges begin with what was flooded lately, so that
-// nothing is lost to those whose neighbours all died. A process that learns that it was declared dead itself blames
-// nobody for the connections that end then.
+// Two processes that have once been connected hold a session, which is an edge of the overlay: floods go over all of
+// them, and both ends watch it. Connections only carry it: one that ends or falls silent is replaced, over the next
+// address of the peer, and what may be lost is sent again. When processes die or leave, the overlay is drawn anew among
+// the living, and new edges begin with what was flooded lately, so that nothing is lost to those whose neighbours all
+// died. A process that learns that it was declared dead itself blames nobody for the connections that end then.
+//
+// world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_flood.cc: what travels.
 // One thread, that of the reactor.
 #pragma once
 
@@ -22,6 +25,7 @@
 #include "control/process_watch.hpp"
 #include "control/reactor.hpp"
 #include "control/roster.hpp"
+#include "control/session.hpp"
 #include "control/switchboard.hpp"
 
 namespace tutti {
@@ -43,7 +47,7 @@ class World {
   void join(std::vector<ControlPeer> all, int self, double seconds, Done done);
   void send(int process, std::uint64_t topic, std::span<const std::byte> bytes);
   void broadcast(std::uint64_t topic, std::span<const std::byte> bytes);
-  /// Says goodbye once what was sent has gone out; done within kGoodbyeLimit.
+  /// Says goodbye once what was sent can go out, and waits until it has arrived; done within kGoodbyeLimit.
   void leave(Done done);
 
   /// Does what is due, and says when to be called again at the latest. To be called after every turn.
@@ -60,19 +64,34 @@ class World {
   // An attempt to connect, over all addresses of the peer in turn, again and again.
   struct Dial {
     std::optional<Id> connection;
+    std::size_t first = 0;  // the address that a round begins with
     std::size_t address = 0;
+    std::size_t refused = 0;  // addresses of this round at which nobody listens
     double began = 0;
     double retry_at = 0;
-    double pause = 0.01;
+    double pause = 0;
+    double patience = 0;  // for one address
+  };
+  // An open connection.
+  struct Link {
+    Id id;
+    double last_heard;
   };
   struct Peer {
     ControlPeer info;
     bool living = true;
     bool said_goodbye = false;  // others say so; its own word follows on its connection
     bool neighbour = false;
-    std::vector<Id> open;       // the first one carries our messages, so that they stay in order
-    std::deque<Frame> pending;  // until there is one
+    Session session;
+    bool begun = false;         // the session has: there was a connection once
+    std::vector<Link> links;    // the last one carries our frames
+    std::deque<Frame> pending;  // until the session begins
     std::optional<Dial> dial;
+    std::vector<bool> proven;      // addresses that are surely its own
+    std::size_t next_address = 0;  // where to dial first
+    std::string trouble;           // what went wrong since a connection was last opened
+    double redial_from = 0;        // not at once where connections end one after another
+    bool overflow_told = false;
     Fd process;  // a pidfd, where it can be watched
     std::uint64_t process_key = 0;
     bool watched = false;            // its end would be seen without heartbeats
@@ -83,17 +102,27 @@ class World {
   void greeted(Id id, const Greeting& greeting);
   void admit(Id id, const Greeting& greeting);
   void open_to(int process, Id id);
+  void begin_session(int process);
+  void note_address(Peer& peer, const SocketAddress& remote);
+  void heard(Id id);
   void received(Id id, ControlFrame kind, std::span<const std::byte> payload);
+  void received_numbered(Id id, int from, ControlFrame kind, std::span<const std::byte> payload);
+  void take(int from, ControlFrame kind, std::span<const std::byte> payload);
   void received_broadcast(int from, std::span<const std::byte> payload);
   void received_death(std::span<const std::byte> payload);
-  void ended(Id id, const Error& error);
+  void ended(Id id, const Error& error, bool nobody_listens);
+  void link_ended(int process, Id id, const std::string& why);
+  void misbehaved(Id id, int process);
+  void remove_link(int process, Id id);
   void lost(int process, const std::string& why);
 
   void draw_overlay();
   void expect(int process);
   void start_dial(int process, double delay);
   void attempt(int process);
-  void attempt_failed(int process, const Error& error);
+  void attempt_failed(int process, const Error& error, bool nobody_listens);
+  void try_next_address(Peer& peer);
+  bool silent(double last_heard) const;
   void watch(int process);
   void process_ended(int process);
   void confirm_ends();
@@ -105,11 +134,17 @@ class World {
   void leave_alone(const Frame& last_words);
 
   void post(int process, Frame frame);
+  void entrust(int process, const Frame& frame);
+  void send_kept(int process, Id id);
+  void acknowledge(int process, Id id);
   void flood(const Frame& frame, int except = -1);
   void beat();
+  void beat_to(int process);
+  void drop_silent_links(int process);
   void retry_dials();
   void finish_join();
   void finish_leave();
+  void say_goodbye();
   std::string missing_neighbours() const;
   int process_of(Id id) const;
 
@@ -133,6 +168,7 @@ class World {
 
   Done leaving_;
   bool said_goodbye_ = false;
+  Frame goodbye_;
   double leave_deadline_ = 0;
   bool alone_ = false;  // declared dead by the others, or gone: ends of connections mean nothing
 

@@ -39,7 +39,7 @@ void World::send(int process, std::uint64_t topic, std::span<const std::byte> by
 void World::post(int process, Frame frame) {
   Peer& peer = peers_[process];
   if (!peer.living || alone_ || said_goodbye_) return;
-  if (!peer.open.empty()) return switchboard_.queue(peer.open.front(), frame);
+  if (peer.begun) return entrust(process, frame);
   peer.pending.push_back(std::move(frame));
   const bool dials_us = peer.neighbour && process < self_;
   if (!peer.dial && !dials_us) {
@@ -62,14 +62,46 @@ void World::broadcast(std::uint64_t topic, std::span<const std::byte> bytes) {
 void World::flood(const Frame& frame, int except) {
   if (alone_ || said_goodbye_) return;
   for (std::size_t process = 0; process < peers_.size(); ++process)
-    if (static_cast<int>(process) != except && !peers_[process].open.empty())
-      switchboard_.queue(peers_[process].open.front(), frame);
+    if (static_cast<int>(process) != except && peers_[process].begun) entrust(static_cast<int>(process), frame);
+}
+
+void World::entrust(int process, const Frame& frame) {
+  Peer& peer = peers_[process];
+  if (!peer.living) return;
+  const Frame* kept = peer.session.push(frame);
+  if (kept == nullptr) {
+    if (!std::exchange(peer.overflow_told, true))
+      log::warn("process {} takes no control messages; some are dropped", process);
+  } else if (!peer.links.empty()) {
+    switchboard_.queue(peer.links.back().id, *kept);
+  }
 }
 
 void World::received(Id id, ControlFrame kind, std::span<const std::byte> payload) {
   const int from = process_of(id);
   if (from < 0 || alone_) return;
-  peers_[from].last_heard = reactor_.now();
+  Peer& peer = peers_[from];
+  if (is_numbered(kind)) return received_numbered(id, from, kind, payload);
+  if (kind != ControlFrame::heartbeat) return;
+  WireReader in(payload);
+  const auto number = in.get<std::uint64_t>();
+  if (!in.complete() || !peer.session.acknowledged(number)) misbehaved(id, from);
+}
+
+void World::received_numbered(Id id, int from, ControlFrame kind, std::span<const std::byte> payload) {
+  WireReader in(payload);
+  const auto number = in.get<std::uint64_t>();
+  const bool last_words = number == 0 && (kind == ControlFrame::death || kind == ControlFrame::left);
+  if (in.ok() && last_words) return take(from, kind, in.rest());
+  if (!in.ok() || number == 0) return misbehaved(id, from);
+  const auto arrival = peers_[from].session.arrived(number, payload.size());
+  if (arrival == Session::Arrival::gap) return misbehaved(id, from);
+  if (arrival == Session::Arrival::next) take(from, kind, in.rest());
+  if (peers_[from].session.owes_acknowledgement()) acknowledge(from, id);
+}
+
+void World::take(int from, ControlFrame kind, std::span<const std::byte> payload) {
+  if (said_goodbye_ && kind != ControlFrame::left) return;
   WireReader in(payload);
   switch (kind) {
     case ControlFrame::message: {
@@ -145,10 +177,11 @@ void World::learn_death(int process, Error error) {
 
 void World::learn_goodbye(int process, int from) {
   if (!peers_[process].living || alone_ || process == self_) return;
-  if (from != process && !peers_[process].open.empty()) {
+  if (from != process && !peers_[process].links.empty()) {
     peers_[process].said_goodbye = true;
     return;
   }
+  if (said_goodbye_) return part_from(process, goodbye_);
   absences_.push_back(encode_goodbye(process));
   roster_.set_left(process);
   flood(absences_.back());
@@ -165,9 +198,16 @@ void World::part_from(int process, const Frame& last_words) {
   peer.pending.clear();
   peer.ended_at.reset();
   std::erase_if(processes_, [&](const auto& entry) { return entry.second == process; });
-  for (const Id id : std::exchange(peer.open, {})) switchboard_.drain(id, kFarewellSeconds);
-  if (const auto dial = std::exchange(peer.dial, std::nullopt); dial && dial->connection)
-    switchboard_.hang_up(*dial->connection, last_words, kFarewellSeconds);
+  const std::vector<Link> links = std::exchange(peer.links, {});
+  for (const Link& link : links) {
+    acknowledge(process, link.id);  // one that leaves waits for it
+    switchboard_.drain(link.id, kFarewellSeconds);
+  }
+  const auto dial = std::exchange(peer.dial, std::nullopt);
+  // Last words on a second connection could overtake what the first one carries.
+  if (dial && dial->connection && links.empty()) switchboard_.hang_up(*dial->connection, last_words, kFarewellSeconds);
+  if (dial && dial->connection && !links.empty()) switchboard_.close(*dial->connection);
+  peer.session.forget_kept();
   if (peer.process) {
     reactor_.unwatch(peer.process_key);
     peer.process.reset();
@@ -190,33 +230,18 @@ void World::leave(Done done) {
 void World::finish_leave() {
   if (!leaving_) return;
   const bool late = reactor_.now() >= leave_deadline_;
-  const bool waits = std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.pending.empty(); });
-  if (!said_goodbye_ && (late || !waits)) {
-    const Frame goodbye = encode_goodbye(self_);
-    flood(goodbye);
-    said_goodbye_ = true;
-    leave_alone(goodbye);
-    for (const auto& [id, greeting] : std::exchange(early_, {})) switchboard_.close(id);
-  }
-  if (late || (said_goodbye_ && switchboard_.empty())) std::exchange(leaving_, nullptr)({});
+  const auto waits = [&](auto&& why) { return !late && std::any_of(peers_.begin(), peers_.end(), why); };
+  if (!said_goodbye_ && !waits([](const Peer& peer) { return !peer.pending.empty(); })) say_goodbye();
+  if (said_goodbye_ && !alone_ && !waits([](const Peer& peer) { return !peer.session.kept().empty(); }))
+    leave_alone(goodbye_);
+  if (late || (alone_ && switchboard_.empty())) std::exchange(leaving_, nullptr)({});
 }
 
-void World::beat() {
-  static const Frame heartbeat = encode_frame(ControlFrame::heartbeat, {});
-  const double now = reactor_.now();
-  if (alone_ || self_ < 0 || now < next_beat_) return;
-  next_beat_ = now + heartbeat_timeout_ / 5;
-  for (std::size_t process = 0; process < peers_.size(); ++process) {
-    Peer& peer = peers_[process];
-    if (peer.open.empty()) continue;
-    // A process of this host that is stopped is silent, but its descriptor would tell if it were dead.
-    if (!peer.watched && now - peer.last_heard > heartbeat_timeout_) {
-      declare_dead(static_cast<int>(process), fmt::format("silent for {:.1f} s", now - peer.last_heard));
-      continue;
-    }
-    for (const Id id : peer.open)
-      if (switchboard_.idle(id)) switchboard_.queue(id, heartbeat);
-  }
+void World::say_goodbye() {
+  goodbye_ = encode_goodbye(self_);
+  flood(goodbye_);
+  said_goodbye_ = true;
+  for (const auto& [id, greeting] : std::exchange(early_, {})) switchboard_.close(id);
 }
 
 double World::tick() {
