@@ -34,7 +34,10 @@ make_rails() {
   rails=${2:-2}
   command -v tc >/dev/null || skip "needs tc; apt install iproute2"
   local host rail
-  for host in $(seq "$hosts"); do add_namespace "$(host "$host")"; done
+  for host in $(seq "$hosts"); do
+    add_namespace "$(host "$host")"
+    plain_tcp "$(host "$host")"
+  done
   for rail in $(seq 0 $((rails - 1))); do
     add_namespace "$(switch "$rail")"
     ip -n "$(switch "$rail")" link add core type bridge || skip "this kernel has no bridge"
@@ -48,6 +51,13 @@ make_rails() {
       await_carrier "$(switch "$rail")" "down$host"
     done
   done
+}
+
+# BBR takes the first packets through a token bucket for the speed of the rail, and then stands still for 20 to 70 ms
+# now and then. A namespace may be refused cubic, reno never.
+plain_tcp() {
+  ip netns exec "$1" sh -c 'cd /proc/sys/net/ipv4 && echo cubic >tcp_congestion_control ||
+    echo reno >tcp_congestion_control' 2>/dev/null
 }
 
 plug_in() {
@@ -89,17 +99,16 @@ heal() {
   return 0
 }
 
-# A burst hides burst/rate of time: as much as the kernel hands down at once, and no more. What waits is limited to
-# what a shallow switch holds; on the host itself, TCP sees that the port is busy and holds back.
+# A burst hides burst/rate of time: twice what the kernel hands down at once, and no more.
 rate() {
-  local limit=(tbf rate "${3}mbit" burst 128kb limit 512kb)
+  local shape=(tbf rate "${3}mbit" burst 128kb limit 512kb)
   if [ "$3" = 0 ]; then
     tc -n "$(host "$1")" qdisc del dev "rail$2" root 2>/dev/null
     tc -n "$(switch "$2")" qdisc del dev "down$1" root 2>/dev/null
     return 0
   fi
-  tc -n "$(host "$1")" qdisc replace dev "rail$2" root "${limit[@]}" &&
-    tc -n "$(switch "$2")" qdisc replace dev "down$1" root "${limit[@]}"
+  tc -n "$(host "$1")" qdisc replace dev "rail$2" root "${shape[@]}" &&
+    tc -n "$(switch "$2")" qdisc replace dev "down$1" root "${shape[@]}"
 }
 
 # Needs a kernel with INET_DIAG_DESTROY, as Debian's.
