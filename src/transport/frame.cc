@@ -133,8 +133,7 @@ FrameBytes encode(const LaneGreeting& greeting) {
 Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   const auto type = type_of(bytes);
   if (!type) return tl::unexpected(type.error());
-  if (greets(*type))
-    return fail(ErrorCode::refused, "a greeting on a lane already in use");
+  if (greets(*type)) return fail(ErrorCode::refused, "a greeting on a lane already in use");
   FrameHeader header;
   header.type = *type;
   header.epoch = get<std::uint32_t>(bytes, kAtEpoch);

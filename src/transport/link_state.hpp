@@ -30,7 +30,7 @@ namespace tutti {
 
 struct LinkLimits {
   std::size_t chunk_limit = 256 << 10;  // at most kPayloadLimit
-  std::size_t window = 1 << 20;         // staging at the receiver; at least two chunks of the limit
+  std::size_t window = 2 << 20;         // staging at the receiver; at least two chunks of the limit
   std::size_t copy_limit = 64 << 10;    // chunks up to this are copied by the sender, and released at once
 };
 

@@ -9,9 +9,12 @@ namespace {
 
 constexpr double kDeepest = 4;      // chunks a lane may have outstanding
 constexpr double kBusyFor = 0.002;  // seconds of work, where that is more
-constexpr double kMemory = 0.05;    // seconds of work that a lane's rate is taken from; older ones count half
-constexpr double kEqual = 0.7;      // of the fastest lane's rate
-constexpr double kForget = 2.0;     // seconds
+constexpr double kEqual = 0.8;      // of the fastest lane's rate
+constexpr double kMemory = 0.1;     // seconds of work that a lane's rate is taken from; older ones count half
+constexpr double kForget = 0.5;     // seconds
+
+/// Lanes count as equals unless they clearly are not.
+double weight_of(double rate, double fastest) { return rate == 0 || rate > kEqual * fastest ? 1 : rate / fastest; }
 
 FrameHeader header_of(FrameType type, const Lane& lane, const LinkId& link) {
   FrameHeader header;
@@ -117,33 +120,28 @@ void Outbound::post_chunk(Lane& lane, const Link& link, std::uint64_t sequence) 
 // chunks then runs on one connection, where TCP acknowledges with the data that goes back. Null: all have enough, or it
 // is better to wait for one that has.
 Lane* Outbound::choose(std::size_t load) {
+  const double now = load != 0 ? peer_.now() : 0;
   double fastest = 0;
-  for (const auto& lane : peer_.lanes()) fastest = std::max(fastest, loads_[lane->index()].rate());
+  for (const auto& lane : peer_.lanes()) fastest = std::max(fastest, loads_[lane->index()].rate(now));
   Lane* best = nullptr;
   double best_end = 0;
   const Lane* const only = peer_.only_lane();
   for (const auto& lane : peer_.lanes()) {
     if ((only != nullptr && lane.get() != only) || !peer_.is_trusted(*lane)) continue;
     const Load& has = loads_[lane->index()];
-    const double end = static_cast<double>(has.outstanding + load) / weight_of(has, fastest);
+    const double end = static_cast<double>(has.outstanding + load) / weight_of(has.rate(now), fastest);
     const bool better = best == nullptr || end < best_end || (end == best_end && lane->index() < best->index());
     if (better) best = lane.get();
     if (better) best_end = end;
   }
-  return best == nullptr || load == 0 || has_room(loads_[best->index()]) ? best : nullptr;
+  return best == nullptr || load == 0 || has_room(loads_[best->index()], fastest) ? best : nullptr;
 }
 
-// Lanes count as equals unless they clearly are not: what a few chunks took says little. One that has not been used for
-// long may have become better.
-double Outbound::weight_of(const Load& load, double fastest) const {
-  const double share = load.seconds > 0 && fastest > 0 ? load.rate() / fastest : 1;
-  if (share > kEqual) return 1;
-  if (load.outstanding == 0 && peer_.now() - load.last_done > kForget) return 1;
-  return share;
-}
+// What a lane has done is forgotten after a while: it may have become better, and is tried as if it were the best.
+double Outbound::Load::rate(double now) const { return seconds > 0 && now - last_rated < kForget ? work / seconds : 0; }
 
-bool Outbound::has_room(const Load& load) const {
-  const double enough = std::max(kDeepest * static_cast<double>(peer_.limits().chunk_limit), kBusyFor * load.rate());
+bool Outbound::has_room(const Load& load, double rate) const {
+  const double enough = std::max(kDeepest * static_cast<double>(peer_.limits().chunk_limit), kBusyFor * rate);
   return static_cast<double>(load.outstanding) < enough;
 }
 
@@ -152,15 +150,19 @@ void Outbound::charge(LaneKey lane, std::size_t load) {
   if (of_lane.lane == lane) of_lane.outstanding += load;
 }
 
-// A lane's time for a chunk counts from when it was posted, or the one before was done.
+// Only what was done right after something else tells the lane's speed: between the two there was no waiting, and the
+// time that acknowledgements take on their way back is in both.
 void Outbound::discharge(const LinkSender::Completed& done) {
   Load& load = loads_[static_cast<std::uint32_t>(done.lane)];
   if (load.lane != done.lane || done.load == 0) return;
   load.outstanding -= done.load;
   if (done.posted_at == 0) return;
   const double now = peer_.now();
-  load.seconds += now - std::max(done.posted_at, load.last_done);
-  load.work += static_cast<double>(done.load);
+  if (done.posted_at < load.last_done) {
+    load.seconds += now - load.last_done;
+    load.work += static_cast<double>(done.load);
+    load.last_rated = now;
+  }
   load.last_done = now;
   if (load.seconds < kMemory) return;
   load.seconds /= 2;

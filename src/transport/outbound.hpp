@@ -44,11 +44,13 @@ class Outbound {
   struct Load {
     LaneKey lane = 0;               // the incarnation in use
     std::uint64_t outstanding = 0;  // of chunks not acked
-    double work = 0;                // bytes done of late, and the seconds in which they were
+    double work = 0;                // bytes done of late, one right after the other, and the seconds in which they were
     double seconds = 0;
     double last_done = 0;
+    double last_rated = 0;
 
-    double rate() const { return seconds > 0 ? work / seconds : 0; }
+    /// Bytes per second; 0: not known.
+    double rate(double now) const;
   };
 
   bool send(Link& link, const std::byte* data, std::size_t bytes, OperationTag tag);
@@ -56,8 +58,7 @@ class Outbound {
   void announce(const LinkId& id, FrameType type);
   void post_chunk(Lane& lane, const Link& link, std::uint64_t sequence);
   Lane* choose(std::size_t load);
-  double weight_of(const Load& load, double fastest) const;
-  bool has_room(const Load& load) const;
+  bool has_room(const Load& load, double rate) const;
   void charge(LaneKey lane, std::size_t load);
   void discharge(const LinkSender::Completed& done);
   void ask_to_fence(const LostLane& lost);

@@ -104,7 +104,8 @@ void Peer::dial_failed(const WantedLane& lane, const Error& why, bool refused) {
   slot.failed(now(), why.message, refused);
   note(refused ? "nobody listened" : "could not be reached");
   // It is not who we look for, or wants to have nothing to do with us.
-  if (why.code == ErrorCode::refused && lanes_.empty()) return fail(tutti::fail(ErrorCode::system, why.message).value(), false);
+  if (why.code == ErrorCode::refused && lanes_.empty())
+    return fail(tutti::fail(ErrorCode::system, why.message).value(), false);
   give_up_unreachable(now());
 }
 

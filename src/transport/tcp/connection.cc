@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kInline = 448;  // payloads up to this are cheaper to copy than to point to
 constexpr int kReadsUntilAnswer = 4;  // fewer than the packets TCP sends at first without an answer
 constexpr int kPartsPerWrite = 64;    // two per frame
+constexpr int kUnsent = 256 << 10;    // bytes that the kernel takes beyond what it sends at once
 constexpr std::size_t kBytesPerPass = 1 << 20;
 constexpr std::size_t kReadAhead = 4 << 10;  // past the end of a payload: small, because it is copied once more
 
@@ -37,6 +38,9 @@ Connection::Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std:
       owner_(owner),
       id_(poller_->new_id()) {
   if (auto local = local_address(socket_.get())) local_ = *local;
+  // What waits is to wait here rather than in the kernel, where nothing can overtake it.
+  const int unsent = kUnsent;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
   poller_->add(socket_.get(), id_);
 }
 
@@ -108,8 +112,17 @@ void Connection::post(const FrameHeader& header, const std::byte* payload, bool 
     if (frame.sent == frame.total()) return finished(frame);
     if (write_error_) return;
   }
-  outgoing_.push_back(std::move(frame));
+  enqueue(std::move(frame));
   watch_writable(true);
+}
+
+// Acknowledgements overtake data that has not begun to leave: the sender over there waits for them.
+void Connection::enqueue(Outgoing frame) {
+  auto at = outgoing_.end();
+  if (frame.header.type == FrameType::ack)
+    at = std::find_if(outgoing_.begin(), outgoing_.end(),
+                      [](const Outgoing& each) { return each.sent == 0 && each.header.type == FrameType::data; });
+  outgoing_.insert(at, std::move(frame));
 }
 
 bool Connection::flush() {

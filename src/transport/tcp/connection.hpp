@@ -64,6 +64,7 @@ class Connection final : public Lane {
   static constexpr std::size_t kBuffer = 16 << 10;
 
   ssize_t write_some(const iovec* parts, int count);
+  void enqueue(Outgoing frame);
   void append_parts(const Outgoing& frame, iovec* parts, int& count) const;
   void finished(const Outgoing& frame);
   void watch_writable(bool wanted);
