@@ -333,8 +333,8 @@ void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
     Error error;
     error.code = ErrorCode::timed_out;
     error.peer = waiting.rank;
-    error.message = fmt::format("no progress for {:.1f} s, waiting for rank {}{}", seconds, waiting.rank,
-                                describe_peer(waiting.rank));
+    error.message = fmt::format("no progress for {:.1f} s, waiting for rank {}{}{}", seconds, waiting.rank,
+                                describe_peer(waiting.rank), describe_lanes(waiting.rank));
     if (waiting.step >= 0) error.step = fmt::format("worker {} step {}", waiting.worker, waiting.step);
     break_with(with_context(error, &operation), true);
     return;
@@ -343,8 +343,8 @@ void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
   inquire(operation, waiting.rank);
   if (!warned_ && seconds > settings().late_warning) {
     warned_ = true;
-    log::warn("rank {}: {}: waiting for rank {} for {:.0f} s{}", rank(), name_operation(operation), waiting.rank,
-              seconds, describe_peer(waiting.rank));
+    log::warn("rank {}: {}: waiting for rank {} for {:.0f} s{}{}", rank(), name_operation(operation), waiting.rank,
+              seconds, describe_peer(waiting.rank), describe_lanes(waiting.rank));
   }
 }
 

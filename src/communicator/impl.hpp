@@ -155,6 +155,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   // status.cc
   void publish_entered(const Call& call, OperationTag tag);
   std::string describe_peer(int rank);
+  std::string describe_lanes(int peer) const;
   void inquire(const Operation& operation, int rank);
   void ask_all();
   int find_latecomer(std::uint32_t number);

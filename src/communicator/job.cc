@@ -14,6 +14,8 @@
 namespace tutti {
 namespace {
 
+constexpr std::uint64_t kMoves = 0x6d6f766573;  // a topic that is no communicator's
+
 /// The jobs of this process, so that one that exits without destroying its communicators still says goodbye: its peers
 /// are to see a rank that left, not one that died.
 class Departures {
@@ -71,6 +73,7 @@ Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector
 Job::~Job() {
   if (control_ == nullptr) return;
   Departures::of_process().begins();
+  control_->remove_topic(kMoves);
   tcp_.reset();  // what is queued goes out first
   leave();
   control_.reset();
@@ -83,11 +86,24 @@ void Job::leave() {
 
 void Job::watch() {
   Departures::of_process().add(shared_from_this());
+  if (tcp_ != nullptr) follow_moves();
   control_->on_death([this](int process, const Error& error) {
     if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, error);
     process_ended(process, error, true);
   });
   control_->on_leave([this](int process) { process_ended(process, {}, false); });
+}
+
+// Ports that come back with another address are told to all, and theirs heard of.
+void Job::follow_moves() {
+  control_->on_message(kMoves, [this](int, std::span<const std::byte> bytes) {
+    const auto moved = Endpoint::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (moved) tcp_->follow(*moved);
+  });
+  tcp_->on_move([this](const Endpoint& own) {
+    const std::string text = own.to_string();
+    control_->broadcast(kMoves, std::as_bytes(std::span(text)));
+  });
 }
 
 void Job::enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& communicator) {

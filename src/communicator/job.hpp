@@ -53,6 +53,7 @@ class Job : public std::enable_shared_from_this<Job> {
   void process_ended(int process, const Error& error, bool died);
 
  private:
+  void follow_moves();
   void deliver(std::uint64_t id, const Message& message);
   void hear(std::uint64_t id, std::span<const std::byte> bytes);
   std::vector<std::shared_ptr<CommunicatorImpl>> members(std::uint64_t id);

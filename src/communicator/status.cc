@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "communicator/impl.hpp"
+#include "communicator/job.hpp"
+#include "transport/tcp/tcp.hpp"
 
 namespace tutti {
 namespace {
@@ -93,6 +95,14 @@ std::string CommunicatorImpl::describe_peer(int peer) {
   if (found == answers_.end()) return "";
   if (found->second.number == 0) return ", which has entered no operation yet";
   return fmt::format(", which last entered {} #{}", found->second.text, found->second.number - 1);
+}
+
+/// "; lane 0 dead for 3.2 s: no carrier, ...", where a rank of another host is not reached by all lanes.
+std::string CommunicatorImpl::describe_lanes(int peer) const {
+  if (peer < 0 || host_->is_here(peer) || job_->tcp() == nullptr) return "";
+  const Member& member = identity_.members[static_cast<std::size_t>(peer)];
+  return fmt::format("; lanes from rank {} to rank {}: {}", rank(), peer,
+                     job_->tcp()->describe_lanes(job_->endpoint_of(member.process).id));
 }
 
 /// Asks the ranks of other hosts what they run, once a second at most.

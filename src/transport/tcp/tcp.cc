@@ -33,18 +33,24 @@ constexpr double kFarewell = 1.0;        // seconds to get queued frames out at 
 std::atomic<std::uint64_t> g_happenings{0};
 thread_local std::uint64_t t_seen = 0;
 
-Result<std::vector<SocketAddress>> addresses_to_listen_on(bool has_secret) {
+/// Where to listen, and the interface that this is.
+struct Door {
+  std::string interface;  // empty: whatever becomes of it, it stays where it is
+  SocketAddress address;
+};
+
+Result<std::vector<Door>> doors_of_ports(bool has_secret) {
   const auto family = parse_family(settings().family);
   if (!family) return tl::unexpected(family.error());
   if (!has_secret && !settings().insecure)
-    return std::vector{SocketAddress::loopback(*family == AF_INET6 ? AF_INET6 : AF_INET)};
+    return std::vector<Door>{{"", SocketAddress::loopback(*family == AF_INET6 ? AF_INET6 : AF_INET)}};
   auto chosen = chosen_interfaces();
   if (!chosen) return tl::unexpected(chosen.error());
-  std::vector<SocketAddress> addresses;
+  std::vector<Door> doors;
   for (const Interface& each : *chosen)
-    if (!each.addresses.empty()) addresses.push_back(each.addresses.front());
-  if (addresses.empty()) return fail(ErrorCode::unsupported, "no network interface has an address to listen on");
-  return addresses;
+    if (!each.addresses.empty()) doors.push_back({each.name, each.addresses.front()});
+  if (doors.empty()) return fail(ErrorCode::unsupported, "no network interface has an address to listen on");
+  return doors;
 }
 
 double steady_seconds() {
@@ -73,9 +79,7 @@ class Tcp::Impl final : public Reception::Host {
         key_(secret, options_.job),
         poller_(std::make_shared<Poller>()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        process_(::getpid()) {
-    endpoint_.id = ProcessId::random();
-  }
+        process_(::getpid()) {}
   ~Impl() override;
 
   Status listen(bool has_secret);
@@ -99,7 +103,9 @@ class Tcp::Impl final : public Reception::Host {
   double tick() override;
 
   std::string describe_lanes(const ProcessId& peer);
-  const Endpoint& endpoint() const { return endpoint_; }
+  Endpoint endpoint();
+  void on_move(std::function<void(const Endpoint&)> moved);
+  void follow(const Endpoint& endpoint);
   TcpCounters counters() const { return poller_->read_counters(); }
 
  private:
@@ -121,18 +127,23 @@ class Tcp::Impl final : public Reception::Host {
   Known& find_or_make(const PeerKey& key, const std::string& name);
   std::shared_ptr<Peer> find(const ProcessId& id);
   void dial(const ProcessId& id, const Known& known, const WantedLane& lane);
+  void give_up_lanes(const Ports::Change& lost);
+  void try_again();
+  void move_doors();
   void take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer);
   void farewell();
 
   TcpOptions options_;
   JobKey key_;
-  Endpoint endpoint_;
+  const ProcessId id_ = ProcessId::random();
   std::shared_ptr<Poller> poller_;
   Fd wake_;
   pid_t process_;
 
   // A leaf: nothing is called and no other mutex taken while it is held.
   std::mutex mutex_;
+  std::vector<Door> doors_;  // the thread's to change
+  std::function<void(const Endpoint&)> moved_;
   std::map<PeerKey, Known> peers_;
   std::unordered_map<std::uint64_t, Watched> watched_;
 
@@ -146,22 +157,21 @@ class Tcp::Impl final : public Reception::Host {
 };
 
 Status Tcp::Impl::listen(bool has_secret) {
-  if (options_.listen.empty()) {
-    auto addresses = addresses_to_listen_on(has_secret);
-    if (!addresses) return tl::unexpected(addresses.error());
-    options_.listen = std::move(*addresses);
-  }
+  Result<std::vector<Door>> doors = std::vector<Door>();
+  for (const SocketAddress& address : options_.listen) doors->push_back({"", address});
+  if (options_.listen.empty()) doors = doors_of_ports(has_secret);
+  if (!doors) return tl::unexpected(doors.error());
   std::vector<Fd> listeners;
-  for (const SocketAddress& address : options_.listen) {
-    auto listener = listen_on(address);
+  for (const Door& door : *doors) {
+    auto listener = listen_on(door.address);
     if (!listener) return tl::unexpected(listener.error());
     const auto bound = local_address(listener->get());
     if (!bound) return tl::unexpected(bound.error());
-    endpoint_.addresses.push_back(*bound);
+    doors_.push_back({door.interface, *bound});
     listeners.push_back(std::move(*listener));
   }
   if (poller_->descriptor() < 0 || !wake_) return system_error("starting the TCP transport");
-  reception_ = std::make_unique<Reception>(*this, key_, endpoint_.id, std::move(listeners), poller_->descriptor(),
+  reception_ = std::make_unique<Reception>(*this, key_, id_, std::move(listeners), poller_->descriptor(),
                                            ports_.descriptor(), Reception::Options{options_.greeting_timeout});
   return {};
 }
@@ -205,8 +215,8 @@ void Tcp::Impl::farewell() {
 // The process with the lower id dials. Both ends of a link are opened sooner or later, and nothing can move before, so
 // it does not matter which of them that is.
 std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) {
-  const PeerKey key{endpoint.id, endpoint.id == endpoint_.id && sends};
-  const bool dials = endpoint_.id < endpoint.id || key.second;
+  const PeerKey key{endpoint.id, endpoint.id == id_ && sends};
+  const bool dials = id_ < endpoint.id || key.second;
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
@@ -244,7 +254,7 @@ Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string&
 
 std::shared_ptr<Peer> Tcp::Impl::find(const ProcessId& id) {
   const std::lock_guard lock(mutex_);
-  const auto found = peers_.find({id, id == endpoint_.id});
+  const auto found = peers_.find({id, id == id_});
   return found == peers_.end() ? nullptr : found->second.peer;
 }
 
@@ -254,7 +264,7 @@ void Tcp::Impl::watch(const std::shared_ptr<Connection>& connection, std::shared
 }
 
 void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
-  if (endpoint_.id < greeting.from) {
+  if (id_ < greeting.from) {
     log::warn("dropped a connection from {}: it was not its turn to dial", peer_name(socket.get()));
     return on_stranger();
   }
@@ -305,7 +315,8 @@ void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, bool refused)
 
 void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& lane) {
   std::vector<OwnAddress> own = own_addresses();
-  std::erase_if(own, [&](const OwnAddress& each) { return !lists(options_.listen, each.address); });
+  const std::vector<SocketAddress> ours = endpoint().addresses;
+  std::erase_if(own, [&](const OwnAddress& each) { return !lists(ours, each.address); });
   const std::vector<Rail> rails = match_rails(own, known.addresses);
   reception_->dial({id, lane, rails[lane.index % rails.size()]});
 }
@@ -335,29 +346,101 @@ double Tcp::Impl::tick() {
 
 // Lanes of a port without a carrier are given up at once; with one, what is down is tried again.
 void Tcp::Impl::on_ports_changed() {
-  const auto changes = ports_.changes();
+  bool better = false;
+  for (const Ports::Change& change : ports_.changes()) {
+    if (!change.usable) give_up_lanes(change);
+    better = better || change.usable;
+  }
+  if (better) move_doors();
+  if (better) try_again();
+  drop_removed();
+  wake();
+}
+
+void Tcp::Impl::give_up_lanes(const Ports::Change& lost) {
   std::vector<Watched> watched;
-  std::vector<std::shared_ptr<Peer>> peers;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, each] : watched_) watched.push_back(each);
+  }
+  for (const Watched& each : watched) {
+    const std::lock_guard lock(each.peer->mutex());
+    if (!lists(lost.addresses, each.connection->local())) continue;
+    each.peer->lane_down(*each.connection,
+                         fail(ErrorCode::system, fmt::format("{} has no carrier", lost.interface)).value(), false);
+  }
+}
+
+void Tcp::Impl::try_again() {
+  std::vector<std::shared_ptr<Peer>> peers;
+  {
+    const std::lock_guard lock(mutex_);
     for (const auto& [key, known] : peers_) peers.push_back(known.peer);
   }
-  for (const Ports::Change& change : changes) {
-    for (const Watched& each : watched) {
-      const std::lock_guard lock(each.peer->mutex());
-      if (change.usable || !lists(change.addresses, each.connection->local())) continue;
-      each.peer->lane_down(*each.connection,
-                           fail(ErrorCode::system, fmt::format("{} has no carrier", change.interface)).value(), false);
-    }
-    for (const auto& peer : peers) {
-      const std::lock_guard lock(peer->mutex());
-      for (std::uint32_t index = 0; change.usable && index < peer->slots().size(); ++index)
-        if (!peer->slots()[index].in_use()) peer->port_back(index);
-    }
+  for (const auto& peer : peers) {
+    const std::lock_guard lock(peer->mutex());
+    for (std::uint32_t index = 0; index < peer->slots().size(); ++index)
+      if (!peer->slots()[index].in_use()) peer->port_back(index);
   }
-  drop_removed();
-  wake();
+}
+
+// A port may come back with another address, or be new: listen there, and let the others know.
+void Tcp::Impl::move_doors() {
+  if (doors_.front().interface.empty()) return;
+  const auto wanted = doors_of_ports(true);
+  if (!wanted) return;
+  bool moved = false;
+  for (const Door& door : *wanted) {
+    const auto same = std::find_if(doors_.begin(), doors_.end(),
+                                   [&](const Door& each) { return each.interface == door.interface; });
+    if (same != doors_.end() && same->address.with_port(0) == door.address.with_port(0)) continue;
+    auto listener = listen_on(door.address);
+    const auto bound = listener ? local_address(listener->get()) : Result<SocketAddress>(SocketAddress());
+    if (!listener || !bound) continue;
+    reception_->listen(std::move(*listener));
+    log::info("{} has the address {} now", door.interface, bound->host());
+    moved = true;
+    const std::lock_guard lock(mutex_);
+    if (same != doors_.end())
+      same->address = *bound;
+    else
+      doors_.push_back({door.interface, *bound});
+  }
+  std::function<void(const Endpoint&)> tell;
+  {
+    const std::lock_guard lock(mutex_);
+    tell = moved_;
+  }
+  if (moved && tell) tell(endpoint());
+}
+
+Endpoint Tcp::Impl::endpoint() {
+  const std::lock_guard lock(mutex_);
+  Endpoint own{id_, {}};
+  for (const Door& door : doors_) own.addresses.push_back(door.address);
+  return own;
+}
+
+void Tcp::Impl::on_move(std::function<void(const Endpoint&)> moved) {
+  const std::lock_guard lock(mutex_);
+  moved_ = std::move(moved);
+}
+
+void Tcp::Impl::follow(const Endpoint& endpoint) {
+  std::shared_ptr<Peer> peer;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find({endpoint.id, false});
+    if (found == peers_.end() || found->second.addresses.empty() || endpoint.addresses.empty()) return;
+    found->second.addresses = endpoint.addresses;
+    peer = found->second.peer;
+  }
+  {
+    const std::lock_guard lock(peer->mutex());
+    for (std::uint32_t index = 0; index < peer->slots().size(); ++index)
+      if (!peer->slots()[index].in_use()) peer->port_back(index);
+  }
+  reception_->wake();
 }
 
 bool Tcp::Impl::is_driven() {
@@ -488,7 +571,9 @@ Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions op
   return std::shared_ptr<Tcp>(new Tcp(std::move(impl)));
 }
 
-const Endpoint& Tcp::endpoint() const { return impl_->endpoint(); }
+Endpoint Tcp::endpoint() const { return impl_->endpoint(); }
+void Tcp::on_move(std::function<void(const Endpoint&)> moved) { impl_->on_move(std::move(moved)); }
+void Tcp::follow(const Endpoint& peer) { impl_->follow(peer); }
 
 std::unique_ptr<SendLink> Tcp::open_send(const Endpoint& peer, const LinkId& id) {
   return impl_->peer_for(peer, true)->open_send(id);

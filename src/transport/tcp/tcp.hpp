@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,7 +46,12 @@ class Tcp {
   Tcp& operator=(const Tcp&) = delete;
 
   /// What others need to reach us.
-  const Endpoint& endpoint() const;
+  Endpoint endpoint() const;
+  /// `moved` is called, on the transport's thread, when a port came back with another address or a new one came: the
+  /// other processes need to know.
+  void on_move(std::function<void(const Endpoint&)> moved);
+  /// Another process has moved.
+  void follow(const Endpoint& peer);
 
   /// Return at once; the connection is made behind the scenes, and credit comes when both ends are open.
   std::unique_ptr<SendLink> open_send(const Endpoint& peer, const LinkId& id);
