@@ -100,6 +100,12 @@ Result<Met> meet(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, con
   bool one_host = true;
   for (const Member& member : met.identity.members) one_host = one_host && member.host == own_host;
   if (one_host) tcp.reset();
+  if (tcp != nullptr) {
+    std::vector<Neighbour> all;
+    for (std::size_t index = 0; index < endpoints.size(); ++index)
+      all.push_back({endpoints[index], met.identity.members[index].host});
+    tcp->introduce(std::move(all));
+  }
   met.job = std::make_shared<Job>(std::move(control), std::move(tcp), std::move(endpoints), rank);
   return met;
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kGlance = 0.01;     // seconds between looks at lanes on which something waits for an answer
 constexpr double kRefusedFor = 1.0;  // seconds: a process that listens nowhere for so long is gone
+constexpr double kRelayAfter = 0.2;  // seconds without a direct lane
 
 FrameHeader plain_frame(FrameType type, const Lane& lane) {
   FrameHeader header;
@@ -37,7 +38,9 @@ LaneSlot& Peer::slot_of(std::uint32_t index) {
 void Peer::dial_lanes(std::uint32_t count, double patience) {
   dials_ = true;
   give_up_at_ = now() + patience;
-  if (count != 0) slot_of(count - 1);
+  relay_ = count;
+  direct_until_ = now();
+  slot_of(relay_);
 }
 
 bool Peer::lane_up(std::shared_ptr<Lane> lane) {
@@ -111,11 +114,11 @@ void Peer::dial_failed(const WantedLane& lane, const Error& why, bool refused) {
 
 // A peer that was never met is waited for as long as it was said; one at whose every address nobody listens is gone.
 void Peer::give_up_unreachable(double now) {
-  if (error_ || !lanes_.empty() || slots_.empty()) return;
+  if (error_ || !dials_ || !lanes_.empty()) return;
   const bool met = std::any_of(slots_.begin(), slots_.end(), [](const LaneSlot& slot) { return slot.was_up(); });
   const bool late = !met && now >= give_up_at_;
   const bool gone = std::all_of(slots_.begin(), slots_.end(), [&](const LaneSlot& slot) {
-    return slot.refusals() > 0 && now - slot.refused_since() >= kRefusedFor;
+    return &slot == &slots_[relay_] || (slot.refusals() > 0 && now - slot.refused_since() >= kRefusedFor);
   });
   if (!late && !gone) return;
   fail(tutti::fail(late ? ErrorCode::timed_out : ErrorCode::system, slots_.front().reason()).value(), false);
@@ -135,16 +138,38 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   give_up_unreachable(time);
   if (error_) return kNever;
   double next = unsettled_ ? time + kGlance : kNever;
+  const bool relays = wants_relay(time);
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     LaneSlot& slot = slots_[index];
+    if (index == relay_ && !relays) continue;
     if (!leaving_ && slot.due() <= time) {
       const bool was_up = slot.was_up();
-      wanted.push_back({index, slot.dial(time), was_up});
+      wanted.push_back({index, slot.dial(time), was_up, index == relay_});
       note("dialed");
     }
     next = std::min(next, slot.due());
   }
+  if (dials_ && lanes_.empty() && !relays) next = std::min(next, direct_until_ + kRelayAfter);
   return next;
+}
+
+// The way through a neighbour is used while there is no other; then its lane is given up like any that is lost.
+bool Peer::wants_relay(double now) {
+  if (!dials_) return false;
+  std::shared_ptr<Lane> relay;
+  bool lasting = false;
+  for (const auto& lane : lanes_) {
+    if (lane->index() == relay_)
+      relay = lane;
+    else
+      direct_until_ = now;
+    lasting = lasting || (lane->index() != relay_ && now - slots_[lane->index()].since() > kRelayAfter);
+  }
+  if (relay && lasting) {
+    note("the way through a neighbour given up");
+    lane_down(*relay, tutti::fail(ErrorCode::system, "there is a direct way again").value(), false);
+  }
+  return now - direct_until_ >= kRelayAfter;
 }
 
 void Peer::judge(double now) {
@@ -193,7 +218,8 @@ std::string Peer::describe_lanes() const {
   std::string text;
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     const LaneSlot& slot = slots_[index];
-    text += fmt::format("{}lane {}", text.empty() ? "" : ", ", index);
+    if (index == relay_ && !slot.was_up()) continue;
+    text += fmt::format("{}lane {}{}", text.empty() ? "" : ", ", index, index == relay_ ? " through a neighbour" : "");
     for (const auto& lane : lanes_)
       if (lane->index() == index) text += fmt::format(" ({})", lane->name());
     text += fmt::format(" {}", name_of(slot.state()));

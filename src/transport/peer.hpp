@@ -39,6 +39,7 @@ struct WantedLane {
   std::uint32_t index = 0;
   std::uint32_t epoch = 0;
   bool was_up = false;
+  bool relayed = false;  // by way of a neighbour
 };
 
 class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
@@ -57,6 +58,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
 
   // Under the mutex, as is all of LaneOwner:
   /// This end dials lanes 0 to `count`; where none comes up within `patience` seconds, the peer counts as unreachable.
+  /// One more lane goes by way of a neighbour, while there is no other.
   void dial_lanes(std::uint32_t count, double patience);
   bool dials() const { return dials_; }
   /// False where the lane was refused: all is over, or this incarnation is.
@@ -99,6 +101,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   void judge(double now);
   void probe(double now);
   void give_up_unreachable(double now);
+  bool wants_relay(double now);
 
   std::string name_;
   PeerOptions options_;
@@ -112,8 +115,10 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   std::vector<Quiet> quiet_;  // by lane index, as of the last tick
   std::size_t suspects_ = 0;  // of lanes_
   bool dials_ = false;
-  bool unsettled_ = false;      // something waits for an answer on some lane
-  double give_up_at_ = kNever;  // where no lane has ever been up
+  std::uint32_t relay_ = ~std::uint32_t{0};  // index of the lane by way of a neighbour, at the end that dials
+  double direct_until_ = 0;                  // when there last was another one
+  bool unsettled_ = false;                   // something waits for an answer on some lane
+  double give_up_at_ = kNever;               // where no lane has ever been up
   Outbound outbound_;
   Inbound inbound_;
   std::optional<Error> error_;

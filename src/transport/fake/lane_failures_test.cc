@@ -49,6 +49,7 @@ class World {
         counts_(counts),
         lanes_(1 + static_cast<std::uint32_t>(network_.draw(3))),
         dies_(seed % 4 == 1),
+        has_neighbour_(seed % 8 == 2),
         one_(make_peer(seed)),
         other_(make_peer(seed)),
         there_(drawing(), *one_, *other_, kThere, 40),
@@ -98,7 +99,12 @@ class World {
   void tick(Peer& peer, bool dials) {
     std::vector<WantedLane> wanted;
     peer.tick(wanted);
-    for (const WantedLane& lane : wanted) network_.dial(*one_, *other_, lane);
+    for (const WantedLane& lane : wanted) {
+      if (lane.relayed && !has_neighbour_)
+        peer.dial_failed(lane, tutti::fail(ErrorCode::system, "no neighbour").value(), false);
+      else
+        network_.dial(*one_, *other_, lane);
+    }
     network_.later(kTick, [this, &peer, dials] { tick(peer, dials); });
   }
 
@@ -206,6 +212,7 @@ class World {
   Counts& counts_;
   std::uint32_t lanes_;
   bool dies_;
+  bool has_neighbour_;
   bool dead_ = false;
   std::uint64_t allowed_ = 0;
   std::shared_ptr<Peer> one_;

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/door.hpp"
+
 namespace tutti {
 
 Attempt::Attempt(Fd socket, const SocketAddress& address, Side side, const JobKey& key, const ProcessId& own,
@@ -20,19 +22,37 @@ Attempt::Attempt(Fd socket, const SocketAddress& address, Side side, const JobKe
       stage_(side == Side::connector ? Stage::connecting : Stage::proving) {}
 
 Attempt Attempt::accepted(Fd socket, const SocketAddress& from, const JobKey& key, const ProcessId& own,
-                          Deadline deadline, IsGone is_gone) {
+                          Deadline deadline, Judge judge) {
   Attempt attempt(std::move(socket), from, Side::acceptor, key, own, deadline);
-  attempt.is_gone_ = std::move(is_gone);
+  attempt.judge_ = std::move(judge);
+  return attempt;
+}
+
+Result<Attempt> Attempt::connecting(const Rail& rail, const JobKey& key, const ProcessId& own, double answer,
+                                    double greeting) {
+  const bool by_door = !rail.door.empty();
+  auto socket = by_door ? knock(rail.door) : start_connect(rail.remote, rail.source ? &*rail.source : nullptr);
+  if (!socket) return tl::unexpected(socket.error());
+  const SocketAddress address = by_door ? SocketAddress::loopback() : rail.remote;
+  Attempt attempt(std::move(*socket), address, Side::connector, key, own, Deadline::in(by_door ? greeting : answer));
+  attempt.greeting_seconds_ = greeting;
+  if (by_door) attempt.stage_ = Stage::proving;
   return attempt;
 }
 
 Result<Attempt> Attempt::dialing(const Dial& dial, const JobKey& key, const ProcessId& own, double answer,
                                  double greeting) {
-  auto socket = start_connect(dial.rail.remote, dial.rail.source ? &*dial.rail.source : nullptr);
-  if (!socket) return tl::unexpected(socket.error());
-  Attempt attempt(std::move(*socket), dial.rail.remote, Side::connector, key, own, Deadline::in(answer));
-  attempt.greeting_seconds_ = greeting;
-  attempt.dial_ = dial;
+  auto attempt = connecting(dial.rail, key, own, answer, greeting);
+  if (attempt) attempt->dial_ = dial;
+  return attempt;
+}
+
+Result<Attempt> Attempt::forwarding(const Rail& rail, const LaneGreeting& hello, const JobKey& key,
+                                    const ProcessId& own, double answer, double greeting) {
+  auto attempt = connecting(rail, key, own, answer, greeting);
+  if (!attempt) return attempt;
+  attempt->forwards_ = true;
+  attempt->greeting_ = hello;
   return attempt;
 }
 
@@ -95,7 +115,8 @@ Result<bool> Attempt::prove() {
   auto proven = handshake_.advance(socket_.get());
   if (!proven || !*proven) return proven;
   if (dial_) bytes_ = encode(LaneGreeting{FrameType::hello, dial_->lane.epoch, dial_->lane.index, own_, dial_->peer});
-  stage_ = dial_ ? Stage::speaking : Stage::listening;
+  if (forwards_) bytes_ = encode(greeting_);
+  stage_ = side_ == Side::connector ? Stage::speaking : Stage::listening;
   return true;
 }
 
@@ -105,7 +126,7 @@ Result<bool> Attempt::speak() {
   moved_ += *sent;
   if (moved_ != bytes_.size()) return false;
   moved_ = 0;
-  stage_ = side_ == Side::connector ? Stage::listening : Stage::done;
+  stage_ = dial_ ? Stage::listening : Stage::done;
   return true;
 }
 
@@ -116,12 +137,10 @@ Result<bool> Attempt::listen() {
   if (moved_ != bytes_.size()) return false;
   moved_ = 0;
   if (auto fine = check_greeting(); !fine) return tl::unexpected(fine.error());
-  if (side_ == Side::acceptor) {
-    turned_away_ = is_gone_(greeting_.from);
-    const auto type = turned_away_ ? FrameType::never : FrameType::welcome;
-    bytes_ = encode(LaneGreeting{type, greeting_.epoch, greeting_.lane, own_, greeting_.from});
-  }
-  stage_ = side_ == Side::acceptor ? Stage::speaking : Stage::done;
+  const bool answers = side_ == Side::acceptor && verdict_ != Verdict::pass_on;
+  const auto type = verdict_ == Verdict::gone ? FrameType::never : FrameType::welcome;
+  if (answers) bytes_ = encode(LaneGreeting{type, greeting_.epoch, greeting_.lane, own_, greeting_.from});
+  stage_ = answers ? Stage::speaking : Stage::done;
   return true;
 }
 
@@ -130,7 +149,8 @@ Status Attempt::check_greeting() {
   if (!greeting) return tl::unexpected(greeting.error());
   greeting_ = *greeting;
   const std::string who = address_.to_string();
-  if (greeting_.to != own_)
+  if (side_ == Side::acceptor) verdict_ = judge_(greeting_);
+  if (side_ == Side::acceptor ? verdict_ == Verdict::refuse : greeting_.to != own_)
     return fail(ErrorCode::refused,
                 fmt::format("{} looks for process {}, which is not here", who, greeting_.to.to_string()));
   if (dial_ && greeting_.type == FrameType::never)

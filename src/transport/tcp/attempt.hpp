@@ -25,13 +25,17 @@ struct Dial {
 
 class Attempt {
  public:
-  using IsGone = std::function<bool(const ProcessId&)>;
-  /// Someone connected to us. `is_gone`: a process that is to be told so, instead of a welcome.
+  /// What becomes of someone who connected, once it has said who it is and whom it looks for.
+  enum class Verdict { welcome, gone, pass_on, refuse };
+  using Judge = std::function<Verdict(const LaneGreeting&)>;
   static Attempt accepted(Fd socket, const SocketAddress& from, const JobKey& key, const ProcessId& own,
-                          Deadline deadline, IsGone is_gone);
+                          Deadline deadline, Judge judge);
   /// We connect. The peer's host is to answer within `answer` seconds, the peer itself within `greeting`.
   static Result<Attempt> dialing(const Dial& dial, const JobKey& key, const ProcessId& own, double answer,
                                  double greeting);
+  /// We connect on behalf of another process, say what it said, and leave the rest to it.
+  static Result<Attempt> forwarding(const Rail& rail, const LaneGreeting& hello, const JobKey& key,
+                                    const ProcessId& own, double answer, double greeting);
 
   /// True: the socket is a lane now, take() it. An error is final.
   Result<bool> advance();
@@ -45,8 +49,8 @@ class Attempt {
   const SocketAddress& address() const { return address_; }
   Deadline deadline() const { return deadline_; }
   Error late() const;
-  /// The peer was told that it counts as gone.
-  bool turned_away() const { return turned_away_; }
+  /// Accepted connections that are done.
+  Verdict verdict() const { return verdict_; }
   /// Nobody listens there.
   bool connection_refused() const { return connection_refused_; }
 
@@ -56,6 +60,8 @@ class Attempt {
   Attempt(Fd socket, const SocketAddress& address, Side side, const JobKey& key, const ProcessId& own,
           Deadline deadline);
 
+  static Result<Attempt> connecting(const Rail& rail, const JobKey& key, const ProcessId& own, double answer,
+                                    double greeting);
   Result<bool> step();
   Result<bool> connect();
   Result<bool> prove();
@@ -75,8 +81,9 @@ class Attempt {
   FrameBytes bytes_{};  // of the greeting being sent or received
   std::size_t moved_ = 0;
   LaneGreeting greeting_;
-  IsGone is_gone_;
-  bool turned_away_ = false;
+  Judge judge_;
+  Verdict verdict_ = Verdict::welcome;
+  bool forwards_ = false;
   bool connection_refused_ = false;
 };
 

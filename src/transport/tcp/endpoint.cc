@@ -17,6 +17,7 @@ bool parse_hexadecimal(std::string_view text, std::uint64_t& value) {
 std::string Endpoint::to_string() const {
   std::string text = id.to_string();
   for (const SocketAddress& address : addresses) text += " " + address.to_string();
+  if (!door.empty()) text += " " + door;
   return text;
 }
 
@@ -34,10 +35,14 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
     if (rest.front() != ' ') return wrong();
     rest.remove_prefix(1);
     const std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(word.size());
+    if (word.starts_with('/')) {
+      endpoint.door = word;
+      continue;
+    }
     const auto address = SocketAddress::parse(word);
     if (!address) return tl::unexpected(address.error());
     endpoint.addresses.push_back(*address);
-    rest.remove_prefix(word.size());
   }
   return endpoint;
 }

@@ -13,8 +13,9 @@ namespace tutti {
 struct Endpoint {
   ProcessId id;
   std::vector<SocketAddress> addresses;  // the fastest first
+  std::string door;                      // for processes of its host; see door.hpp
 
-  /// "0123...cdef 10.0.0.1:4711 [fe80::1%eth0]:4712"
+  /// "0123...cdef 10.0.0.1:4711 [fe80::1%eth0]:4712 /proc/4242/fd/7"
   std::string to_string() const;
   static Result<Endpoint> parse(std::string_view text);
   bool operator==(const Endpoint&) const = default;

@@ -12,7 +12,7 @@ std::vector<Rail> match_rails(const std::vector<OwnAddress>& own, const std::vec
       if (each.address.family() == remote[number].family()) same_family.push_back(&each);
     }
     const auto& choice = near.empty() ? same_family : near;
-    Rail rail{std::nullopt, remote[number]};
+    Rail rail{std::nullopt, remote[number], {}};
     if (own.size() > 1 && !choice.empty()) rail.source = choice[number % choice.size()]->address.with_port(0);
     rails.push_back(std::move(rail));
   }

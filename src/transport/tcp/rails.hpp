@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/interfaces.hpp"
@@ -12,6 +13,7 @@ namespace tutti {
 struct Rail {
   std::optional<SocketAddress> source;  // none: the kernel chooses
   SocketAddress remote;
+  std::string door;  // instead of a remote address: by way of a process of this host
 };
 
 /// One rail for each address of the peer, in its order. An address is dialed from ours in the same subnet; where

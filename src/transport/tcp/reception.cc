@@ -21,6 +21,7 @@ constexpr std::size_t kPendingLimit = 4096;  // strangers who connect and say no
 constexpr std::uint64_t kListeners = std::uint64_t{1} << 32;
 constexpr std::uint64_t kDoorbell = std::uint64_t{1} << 33;
 constexpr std::uint64_t kPorts = kDoorbell + 1;
+constexpr std::uint64_t kRelays = std::uint64_t{1} << 34;  // two for each relay: its sides
 
 void add_to(int epoll, int descriptor, std::uint64_t id, std::uint32_t events, int operation = EPOLL_CTL_ADD) {
   epoll_event event{};
@@ -105,6 +106,8 @@ void Reception::handle_control_events() {
       ::eventfd_read(doorbell_.get(), &rings);
     else if (id == kPorts)
       host_.on_ports_changed();
+    else if (id >= kRelays)
+      advance_relay((id - kRelays) / 2);
     else if (id >= kListeners)
       accept_all(id - kListeners);
     else
@@ -128,9 +131,10 @@ void Reception::accept_all(std::size_t listener) {
       turn_away(connection.peer, fail(ErrorCode::refused, "too many connections that have not greeted").value());
       continue;
     }
-    add(Attempt::accepted(std::move(connection.connection), connection.peer, key_, own_,
-                          Deadline::in(options_.greeting_timeout),
-                          [this](const ProcessId& peer) { return host_.is_gone(peer); }),
+    // By the door come processes of this host.
+    const SocketAddress from = connection.peer.family() == AF_UNIX ? SocketAddress::loopback() : connection.peer;
+    add(Attempt::accepted(std::move(connection.connection), from, key_, own_, Deadline::in(options_.greeting_timeout),
+                          [this](const LaneGreeting& hello) { return host_.judge(hello); }),
         nullptr);
   }
 }
@@ -148,9 +152,10 @@ void Reception::dial(const Dial& dial) {
   add(std::move(*attempt), std::make_unique<Dial>(dial));
 }
 
-void Reception::add(Attempt attempt, std::unique_ptr<Dial> dial) {
+void Reception::add(Attempt attempt, std::unique_ptr<Dial> dial, std::unique_ptr<Passage> passage) {
   const std::uint64_t id = next_id_++ % kListeners;
-  Pending& pending = pending_.emplace(id, Pending{std::move(attempt), std::move(dial)}).first->second;
+  Pending& pending =
+      pending_.emplace(id, Pending{std::move(attempt), std::move(dial), std::move(passage)}).first->second;
   watch(id, pending, EPOLL_CTL_ADD);
   advance(id);
 }
@@ -178,8 +183,47 @@ void Reception::finish(std::uint64_t id) {
   ::epoll_ctl(control_.get(), EPOLL_CTL_DEL, pending.attempt.descriptor(), nullptr);
   if (pending.dial)
     host_.on_dialed(pending.attempt.take(), *pending.dial);
-  else if (!pending.attempt.turned_away())
+  else if (pending.passage)
+    join(std::move(pending.passage->socket), pending.attempt.take());
+  else if (pending.attempt.verdict() == Attempt::Verdict::pass_on)
+    pass_on(std::make_unique<Passage>(
+        Passage{pending.attempt.take(), pending.attempt.greeting(), host_.routes_to(pending.attempt.greeting().to)}));
+  else if (pending.attempt.verdict() == Attempt::Verdict::welcome)
     host_.on_accepted(pending.attempt.take(), pending.attempt.greeting());
+}
+
+// One way after the other; where none leads there, the connection ends, and whoever dialed tries again.
+void Reception::pass_on(std::unique_ptr<Passage> passage) {
+  while (passage->tried < passage->routes.size()) {
+    const Rail& rail = passage->routes[passage->tried++];
+    auto attempt =
+        Attempt::forwarding(rail, passage->hello, key_, own_, options_.answer_timeout, options_.greeting_timeout);
+    if (attempt) return add(std::move(*attempt), nullptr, std::move(passage));
+  }
+}
+
+void Reception::join(Fd one, Fd other) {
+  const std::uint64_t number = next_id_++ % kListeners;
+  Passing& passing = relays_.emplace(number, Passing{Relay(std::move(one), std::move(other)), {}}).first->second;
+  for (int side = 0; side < 2; ++side)
+    add_to(control_.get(), passing.relay.descriptor(side), kRelays + 2 * number + static_cast<unsigned>(side), 0);
+  advance_relay(number);
+}
+
+void Reception::advance_relay(std::uint64_t number) {
+  const auto found = relays_.find(number);
+  if (found == relays_.end()) return;
+  Passing& passing = found->second;
+  if (!passing.relay.advance()) {
+    relays_.erase(found);
+    return;
+  }
+  for (unsigned side = 0; side < 2; ++side) {
+    const std::uint32_t wanted = passing.relay.events(static_cast<int>(side));
+    if (std::exchange(passing.watched[side], wanted) == wanted) continue;
+    add_to(control_.get(), passing.relay.descriptor(static_cast<int>(side)), kRelays + 2 * number + side, wanted,
+           EPOLL_CTL_MOD);
+  }
 }
 
 void Reception::give_up(std::uint64_t id, const Error& why) {
@@ -188,6 +232,7 @@ void Reception::give_up(std::uint64_t id, const Error& why) {
   const bool refused = pending.attempt.connection_refused();
   const SocketAddress address = pending.attempt.address();
   { const Fd closed = pending.attempt.take(); }
+  if (pending.passage) return pass_on(std::move(pending.passage));
   if (!pending.dial) return turn_away(address, why);
   host_.on_dial_failed(*pending.dial, why, refused);
 }

@@ -6,6 +6,7 @@
 // The host's functions are called on the thread. dial() and the rest may be called from any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "base/fd.hpp"
 #include "base/handshake.hpp"
 #include "base/net.hpp"
+#include "base/relay.hpp"
 #include "transport/tcp/attempt.hpp"
 
 namespace tutti {
@@ -28,8 +30,10 @@ class Reception {
   class Host {
    public:
     virtual ~Host() = default;
-    /// A process that dials is not to be welcomed.
-    virtual bool is_gone(const ProcessId& peer) = 0;
+    /// What to do with a connection that says this.
+    virtual Attempt::Verdict judge(const LaneGreeting& hello) = 0;
+    /// Ways to a process for whom we pass on what another one says.
+    virtual std::vector<Rail> routes_to(const ProcessId& process) = 0;
     /// A peer's lane is through.
     virtual void on_accepted(Fd socket, const LaneGreeting& greeting) = 0;
     /// Ours is.
@@ -67,17 +71,32 @@ class Reception {
   void abandon_thread();
 
  private:
+  /// A connection that waits to be joined with one onwards.
+  struct Passage {
+    Fd socket;
+    LaneGreeting hello;
+    std::vector<Rail> routes;
+    std::size_t tried = 0;
+  };
   struct Pending {
     Attempt attempt;
-    std::unique_ptr<Dial> dial;  // null: accepted
+    std::unique_ptr<Dial> dial;        // ours
+    std::unique_ptr<Passage> passage;  // another process's; neither: accepted
     short watched = 0;
+  };
+  struct Passing {
+    Relay relay;
+    std::array<std::uint32_t, 2> watched{};
   };
 
   void run();
   int poll_timeout(bool driven, double until_tick) const;
   void handle_control_events();
   void accept_all(std::size_t listener);
-  void add(Attempt attempt, std::unique_ptr<Dial> dial);
+  void add(Attempt attempt, std::unique_ptr<Dial> dial, std::unique_ptr<Passage> passage = nullptr);
+  void pass_on(std::unique_ptr<Passage> passage);
+  void join(Fd one, Fd other);
+  void advance_relay(std::uint64_t number);
   void advance(std::uint64_t id);
   void watch(std::uint64_t id, Pending& pending, int operation);
   void finish(std::uint64_t id);
@@ -95,6 +114,7 @@ class Reception {
   Fd control_;  // epoll of listeners, attempts, ports, and doorbell_
   Fd doorbell_;
   std::unordered_map<std::uint64_t, Pending> pending_;
+  std::unordered_map<std::uint64_t, Passing> relays_;
   std::uint64_t next_id_ = 0;
   Deadline listen_again_at_;  // listeners are not watched until then
   Deadline log_again_at_ = Deadline::in(0);

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/door.hpp"
 #include "base/interfaces.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
@@ -34,23 +35,23 @@ std::atomic<std::uint64_t> g_happenings{0};
 thread_local std::uint64_t t_seen = 0;
 
 /// Where to listen, and the interface that this is.
-struct Door {
+struct OpenPort {
   std::string interface;  // empty: whatever becomes of it, it stays where it is
   SocketAddress address;
 };
 
-Result<std::vector<Door>> doors_of_ports(bool has_secret) {
+Result<std::vector<OpenPort>> ports_to_open(bool has_secret) {
   const auto family = parse_family(settings().family);
   if (!family) return tl::unexpected(family.error());
   if (!has_secret && !settings().insecure)
-    return std::vector<Door>{{"", SocketAddress::loopback(*family == AF_INET6 ? AF_INET6 : AF_INET)}};
+    return std::vector<OpenPort>{{"", SocketAddress::loopback(*family == AF_INET6 ? AF_INET6 : AF_INET)}};
   auto chosen = chosen_interfaces();
   if (!chosen) return tl::unexpected(chosen.error());
-  std::vector<Door> doors;
+  std::vector<OpenPort> ports;
   for (const Interface& each : *chosen)
-    if (!each.addresses.empty()) doors.push_back({each.name, each.addresses.front()});
-  if (doors.empty()) return fail(ErrorCode::unsupported, "no network interface has an address to listen on");
-  return doors;
+    if (!each.addresses.empty()) ports.push_back({each.name, each.addresses.front()});
+  if (ports.empty()) return fail(ErrorCode::unsupported, "no network interface has an address to listen on");
+  return ports;
 }
 
 double steady_seconds() {
@@ -59,10 +60,10 @@ double steady_seconds() {
 
 /// One connection for each of the peer's ports at least, and as many for one as for another.
 std::uint32_t lanes_for(std::size_t rails, int wanted) {
-  rails = std::clamp<std::size_t>(rails, 1, kLaneLimit);
-  const std::size_t each =
-      std::clamp<std::size_t>((static_cast<std::size_t>(wanted) + rails - 1) / rails, 1, kLaneLimit);
-  return static_cast<std::uint32_t>(std::min<std::size_t>(each * rails, kLaneLimit));
+  constexpr std::size_t kMost = kLaneLimit - 1;  // one is kept for the way through a neighbour
+  rails = std::clamp<std::size_t>(rails, 1, kMost);
+  const std::size_t each = std::clamp<std::size_t>((static_cast<std::size_t>(wanted) + rails - 1) / rails, 1, kMost);
+  return static_cast<std::uint32_t>(std::min(each * rails, kMost));
 }
 
 bool lists(const std::vector<SocketAddress>& addresses, const SocketAddress& address) {
@@ -93,7 +94,8 @@ class Tcp::Impl final : public Reception::Host {
   void close_peer(const ProcessId& peer, const Error& why);
 
   void on_accepted(Fd socket, const LaneGreeting& greeting) override;
-  bool is_gone(const ProcessId& peer) override;
+  Attempt::Verdict judge(const LaneGreeting& hello) override;
+  std::vector<Rail> routes_to(const ProcessId& process) override;
   void on_dialed(Fd socket, const Dial& dial) override;
   void on_dial_failed(const Dial& dial, const Error& why, bool refused) override;
   void on_ports_changed() override;
@@ -106,6 +108,7 @@ class Tcp::Impl final : public Reception::Host {
   Endpoint endpoint();
   void on_move(std::function<void(const Endpoint&)> moved);
   void follow(const Endpoint& endpoint);
+  void introduce(std::vector<Neighbour> all);
   TcpCounters counters() const { return poller_->read_counters(); }
 
  private:
@@ -127,23 +130,28 @@ class Tcp::Impl final : public Reception::Host {
   Known& find_or_make(const PeerKey& key, const std::string& name);
   std::shared_ptr<Peer> find(const ProcessId& id);
   void dial(const ProcessId& id, const Known& known, const WantedLane& lane);
+  std::vector<Rail> rails_to(const std::vector<SocketAddress>& remote);
+  std::vector<Rail> detours_to(const ProcessId& id);
+  std::vector<Neighbour> neighbours_of(const ProcessId& id);
   void give_up_lanes(const Ports::Change& lost);
   void try_again();
-  void move_doors();
+  void move_ports();
   void take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer);
   void farewell();
 
   TcpOptions options_;
   JobKey key_;
   const ProcessId id_ = ProcessId::random();
+  Door door_;
   std::shared_ptr<Poller> poller_;
   Fd wake_;
   pid_t process_;
 
   // A leaf: nothing is called and no other mutex taken while it is held.
   std::mutex mutex_;
-  std::vector<Door> doors_;  // the thread's to change
+  std::vector<OpenPort> open_ports_;  // the thread's to change
   std::function<void(const Endpoint&)> moved_;
+  std::map<ProcessId, Neighbour> directory_;
   std::map<PeerKey, Known> peers_;
   std::unordered_map<std::uint64_t, Watched> watched_;
 
@@ -157,18 +165,25 @@ class Tcp::Impl final : public Reception::Host {
 };
 
 Status Tcp::Impl::listen(bool has_secret) {
-  Result<std::vector<Door>> doors = std::vector<Door>();
-  for (const SocketAddress& address : options_.listen) doors->push_back({"", address});
-  if (options_.listen.empty()) doors = doors_of_ports(has_secret);
-  if (!doors) return tl::unexpected(doors.error());
+  Result<std::vector<OpenPort>> ports = std::vector<OpenPort>();
+  for (const SocketAddress& address : options_.listen) ports->push_back({"", address});
+  if (options_.listen.empty()) ports = ports_to_open(has_secret);
+  if (!ports) return tl::unexpected(ports.error());
   std::vector<Fd> listeners;
-  for (const Door& door : *doors) {
-    auto listener = listen_on(door.address);
+  for (const OpenPort& port : *ports) {
+    auto listener = listen_on(port.address);
     if (!listener) return tl::unexpected(listener.error());
     const auto bound = local_address(listener->get());
     if (!bound) return tl::unexpected(bound.error());
-    doors_.push_back({door.interface, *bound});
+    open_ports_.push_back({port.interface, *bound});
     listeners.push_back(std::move(*listener));
+  }
+  // Without a door this process is on its own ports; nothing else depends on it.
+  if (auto door = Door::open(id_)) {
+    door_ = std::move(*door);
+    listeners.push_back(door_.take_listener());
+  } else {
+    log::info("no door for neighbours: {}", door.error().message);
   }
   if (poller_->descriptor() < 0 || !wake_) return system_error("starting the TCP transport");
   reception_ = std::make_unique<Reception>(*this, key_, id_, std::move(listeners), poller_->descriptor(),
@@ -276,16 +291,17 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   take_lane(std::move(socket), greeting.lane, greeting.epoch, peer);
 }
 
-bool Tcp::Impl::is_gone(const ProcessId& id) {
+Attempt::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = peers_.find({id, false});
-    if (found == peers_.end()) return false;
+    if (hello.to != id_) return directory_.contains(hello.to) ? Attempt::Verdict::pass_on : Attempt::Verdict::refuse;
+    const auto found = peers_.find({hello.from, false});
+    if (found == peers_.end()) return Attempt::Verdict::welcome;
     peer = found->second.peer;
   }
   const std::lock_guard lock(peer->mutex());
-  return peer->error().has_value();
+  return peer->error() ? Attempt::Verdict::gone : Attempt::Verdict::welcome;
 }
 
 void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {
@@ -313,12 +329,61 @@ void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, bool refused)
   wake();
 }
 
-void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& lane) {
+std::vector<Rail> Tcp::Impl::rails_to(const std::vector<SocketAddress>& remote) {
   std::vector<OwnAddress> own = own_addresses();
   const std::vector<SocketAddress> ours = endpoint().addresses;
   std::erase_if(own, [&](const OwnAddress& each) { return !lists(ours, each.address); });
-  const std::vector<Rail> rails = match_rails(own, known.addresses);
-  reception_->dial({id, lane, rails[lane.index % rails.size()]});
+  return match_rails(own, remote);
+}
+
+void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& lane) {
+  const std::vector<Rail> rails = lane.relayed ? detours_to(id) : rails_to(known.addresses);
+  const Dial dial{id, lane, rails.empty() ? Rail() : rails[(lane.relayed ? lane.epoch : lane.index) % rails.size()]};
+  if (!rails.empty()) return reception_->dial(dial);
+  on_dial_failed(dial, fail(ErrorCode::system, "no process of either host could pass it on").value(), false);
+}
+
+// By way of our neighbours, who may have a port that works, or of the peer's.
+std::vector<Rail> Tcp::Impl::detours_to(const ProcessId& id) {
+  std::vector<Rail> ways;
+  for (const Neighbour& each : neighbours_of(id_))
+    if (!each.endpoint.door.empty()) ways.push_back({std::nullopt, {}, each.endpoint.door});
+  for (const Neighbour& each : neighbours_of(id))
+    for (const Rail& rail : rails_to(each.endpoint.addresses)) ways.push_back(rail);
+  return ways;
+}
+
+// What a neighbour wants passed on goes out by our ports; what comes for a neighbour, by its door.
+std::vector<Rail> Tcp::Impl::routes_to(const ProcessId& process) {
+  Neighbour target;
+  std::uint64_t own_host = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = directory_.find(process);
+    if (found == directory_.end()) return {};
+    target = found->second;
+    own_host = directory_[id_].host;
+  }
+  if (target.host == own_host) return {{std::nullopt, {}, target.endpoint.door}};
+  std::vector<Rail> ways = rails_to(target.endpoint.addresses);
+  for (const Neighbour& each : neighbours_of(process))
+    for (const Rail& rail : rails_to(each.endpoint.addresses)) ways.push_back(rail);
+  return ways;
+}
+
+std::vector<Neighbour> Tcp::Impl::neighbours_of(const ProcessId& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = directory_.find(id);
+  std::vector<Neighbour> others;
+  if (found == directory_.end()) return others;
+  for (const auto& [process, each] : directory_)
+    if (process != id && each.host == found->second.host) others.push_back(each);
+  return others;
+}
+
+void Tcp::Impl::introduce(std::vector<Neighbour> all) {
+  const std::lock_guard lock(mutex_);
+  for (Neighbour& each : all) directory_[each.endpoint.id] = std::move(each);
 }
 
 double Tcp::Impl::tick() {
@@ -351,7 +416,7 @@ void Tcp::Impl::on_ports_changed() {
     if (!change.usable) give_up_lanes(change);
     better = better || change.usable;
   }
-  if (better) move_doors();
+  if (better) move_ports();
   if (better) try_again();
   drop_removed();
   wake();
@@ -385,26 +450,26 @@ void Tcp::Impl::try_again() {
 }
 
 // A port may come back with another address, or be new: listen there, and let the others know.
-void Tcp::Impl::move_doors() {
-  if (doors_.front().interface.empty()) return;
-  const auto wanted = doors_of_ports(true);
+void Tcp::Impl::move_ports() {
+  if (open_ports_.front().interface.empty()) return;
+  const auto wanted = ports_to_open(true);
   if (!wanted) return;
   bool moved = false;
-  for (const Door& door : *wanted) {
-    const auto same = std::find_if(doors_.begin(), doors_.end(),
-                                   [&](const Door& each) { return each.interface == door.interface; });
-    if (same != doors_.end() && same->address.with_port(0) == door.address.with_port(0)) continue;
-    auto listener = listen_on(door.address);
+  for (const OpenPort& port : *wanted) {
+    const auto same = std::find_if(open_ports_.begin(), open_ports_.end(),
+                                   [&](const OpenPort& each) { return each.interface == port.interface; });
+    if (same != open_ports_.end() && same->address.with_port(0) == port.address.with_port(0)) continue;
+    auto listener = listen_on(port.address);
     const auto bound = listener ? local_address(listener->get()) : Result<SocketAddress>(SocketAddress());
     if (!listener || !bound) continue;
     reception_->listen(std::move(*listener));
-    log::info("{} has the address {} now", door.interface, bound->host());
+    log::info("{} has the address {} now", port.interface, bound->host());
     moved = true;
     const std::lock_guard lock(mutex_);
-    if (same != doors_.end())
+    if (same != open_ports_.end())
       same->address = *bound;
     else
-      doors_.push_back({door.interface, *bound});
+      open_ports_.push_back({port.interface, *bound});
   }
   std::function<void(const Endpoint&)> tell;
   {
@@ -416,8 +481,8 @@ void Tcp::Impl::move_doors() {
 
 Endpoint Tcp::Impl::endpoint() {
   const std::lock_guard lock(mutex_);
-  Endpoint own{id_, {}};
-  for (const Door& door : doors_) own.addresses.push_back(door.address);
+  Endpoint own{id_, {}, door_.path()};
+  for (const OpenPort& port : open_ports_) own.addresses.push_back(port.address);
   return own;
 }
 
@@ -430,6 +495,7 @@ void Tcp::Impl::follow(const Endpoint& endpoint) {
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
+    if (const auto known = directory_.find(endpoint.id); known != directory_.end()) known->second.endpoint = endpoint;
     const auto found = peers_.find({endpoint.id, false});
     if (found == peers_.end() || found->second.addresses.empty() || endpoint.addresses.empty()) return;
     found->second.addresses = endpoint.addresses;
@@ -574,6 +640,7 @@ Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions op
 Endpoint Tcp::endpoint() const { return impl_->endpoint(); }
 void Tcp::on_move(std::function<void(const Endpoint&)> moved) { impl_->on_move(std::move(moved)); }
 void Tcp::follow(const Endpoint& peer) { impl_->follow(peer); }
+void Tcp::introduce(std::vector<Neighbour> all) { impl_->introduce(std::move(all)); }
 
 std::unique_ptr<SendLink> Tcp::open_send(const Endpoint& peer, const LinkId& id) {
   return impl_->peer_for(peer, true)->open_send(id);

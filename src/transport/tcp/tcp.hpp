@@ -37,6 +37,12 @@ struct TcpOptions {
   double dial_timeout = 0.0;       // seconds of trying to reach a peer; 0: settings().join_timeout
 };
 
+/// Another process of the job, and the host it is on.
+struct Neighbour {
+  Endpoint endpoint;
+  std::uint64_t host = 0;
+};
+
 class Tcp {
  public:
   static Result<std::shared_ptr<Tcp>> start(const std::string& secret, TcpOptions options = {});
@@ -50,6 +56,9 @@ class Tcp {
   /// `moved` is called, on the transport's thread, when a port came back with another address or a new one came: the
   /// other processes need to know.
   void on_move(std::function<void(const Endpoint&)> moved);
+  /// All processes of the job, this one included: those of a host pass lanes on for one another, where one has no port
+  /// that works.
+  void introduce(std::vector<Neighbour> all);
   /// Another process has moved.
   void follow(const Endpoint& peer);
 
