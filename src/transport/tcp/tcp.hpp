@@ -24,6 +24,7 @@
 #include "transport/link_state.hpp"
 #include "transport/tcp/endpoint.hpp"
 #include "transport/tcp/poller.hpp"
+#include "transport/tcp/ways.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -35,12 +36,6 @@ struct TcpOptions {
   LinkLimits limits;
   double greeting_timeout = 10.0;  // seconds for a connection to become a lane
   double dial_timeout = 0.0;       // seconds of trying to reach a peer; 0: settings().join_timeout
-};
-
-/// Another process of the job, and the host it is on.
-struct Neighbour {
-  Endpoint endpoint;
-  std::uint64_t host = 0;
 };
 
 class Tcp {

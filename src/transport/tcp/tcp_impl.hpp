@@ -1,0 +1,111 @@
+// The inside of a Tcp: its peers and their lanes (tcp_lanes.cc), and who drives them (tcp.cc).
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "transport/peer.hpp"
+#include "transport/tcp/connection.hpp"
+#include "transport/tcp/ports.hpp"
+#include "transport/tcp/reception.hpp"
+#include "transport/tcp/tcp.hpp"
+#include "transport/tcp/ways.hpp"
+
+namespace tutti {
+
+class Tcp::Impl final : public Reception::Host {
+ public:
+  Impl(const std::string& secret, TcpOptions options)
+      : options_(std::move(options)),
+        key_(secret, options_.job),
+        poller_(std::make_shared<Poller>()),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        process_(::getpid()) {}
+  ~Impl() override;
+
+  Status listen(bool has_secret);
+
+  /// The peer at the other end of a link; dialed when it is first asked for, where dialing is on us.
+  std::shared_ptr<Peer> peer_for(const Endpoint& endpoint, bool sends);
+
+  bool progress();
+  void wait(std::chrono::microseconds at_most);
+  void wake();
+  void close_peer(const ProcessId& peer, const Error& why);
+
+  void on_accepted(Fd socket, const LaneGreeting& greeting) override;
+  Attempt::Verdict judge(const LaneGreeting& hello) override;
+  std::vector<Rail> routes_to(const ProcessId& process) override { return ways_.onwards(process); }
+  void on_dialed(Fd socket, const Dial& dial) override;
+  void on_dial_failed(const Dial& dial, const Error& why, bool refused) override;
+  void on_ports_changed() override;
+  void on_stranger() override { count(poller_->counters().strangers, 1); }
+  bool is_driven() override;
+  void drive() override { drive_ready(); }
+  double tick() override;
+
+  std::string describe_lanes(const ProcessId& peer);
+  Ways& ways() { return ways_; }
+  void on_move(std::function<void(const Endpoint&)> moved);
+  void follow(const Endpoint& endpoint);
+  TcpCounters counters() const { return poller_->read_counters(); }
+
+ private:
+  /// A process and which end we are of a connection to ourselves; otherwise false.
+  using PeerKey = std::pair<ProcessId, bool>;
+  struct Watched {
+    std::shared_ptr<Connection> connection;
+    std::shared_ptr<Peer> peer;
+  };
+  struct Known {
+    std::shared_ptr<Peer> peer;
+    std::vector<SocketAddress> addresses;  // to dial; empty: it dials us
+  };
+
+  bool drive_ready();
+  void drop_removed();
+  bool drive_one(std::uint64_t id, std::uint32_t events);
+  void watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer);
+  Known& find_or_make(const PeerKey& key, const std::string& name);
+  std::shared_ptr<Peer> find(const ProcessId& id);
+  void dial(const ProcessId& id, const Known& known, const WantedLane& lane);
+  void give_up_lanes(const Ports::Change& lost);
+  void try_again();
+  void open_new_ports();
+  void take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer);
+  void farewell();
+
+  TcpOptions options_;
+  JobKey key_;
+  const ProcessId id_ = ProcessId::random();
+  Ways ways_{id_};
+  std::shared_ptr<Poller> poller_;
+  Fd wake_;
+  pid_t process_;
+
+  // A leaf: nothing is called and no other mutex taken while it is held.
+  std::mutex mutex_;
+  std::function<void(const Endpoint&)> moved_;
+  std::map<PeerKey, Known> peers_;
+  std::unordered_map<std::uint64_t, Watched> watched_;
+
+  std::atomic<std::uint64_t> drives_{0};
+  std::atomic<std::uint64_t> turns_{0};  // of progress()
+  std::atomic<std::uint64_t> hot_{0};    // the connection that last brought something
+  std::uint64_t drives_seen_ = 0;        // by the thread
+  std::atomic<int> sleepers_{0};
+  Ports ports_;  // the thread's
+  std::unique_ptr<Reception> reception_;
+};
+
+}  // namespace tutti

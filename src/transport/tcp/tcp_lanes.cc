@@ -1,0 +1,264 @@
+// The peers of a Tcp and their lanes: who is dialed and when, what becomes of ports and of lanes that go silent.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "transport/tcp/tcp_impl.hpp"
+
+namespace tutti {
+namespace {
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// One connection for each of the peer's ports at least, and as many for one as for another.
+std::uint32_t lanes_for(std::size_t rails, int wanted) {
+  constexpr std::size_t kMost = kLaneLimit - 1;  // one is kept for the way through a neighbour
+  rails = std::clamp<std::size_t>(rails, 1, kMost);
+  const std::size_t each = std::clamp<std::size_t>((static_cast<std::size_t>(wanted) + rails - 1) / rails, 1, kMost);
+  return static_cast<std::uint32_t>(std::min(each * rails, kMost));
+}
+
+bool lists(const std::vector<SocketAddress>& addresses, const SocketAddress& address) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const SocketAddress& each) { return each.with_port(0) == address.with_port(0); });
+}
+
+}  // namespace
+
+// The process with the lower id dials. Both ends of a link are opened sooner or later, and nothing can move before, so
+// it does not matter which of them that is.
+std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) {
+  const PeerKey key{endpoint.id, endpoint.id == id_ && sends};
+  const bool dials = id_ < endpoint.id || key.second;
+  std::shared_ptr<Peer> peer;
+  {
+    const std::lock_guard lock(mutex_);
+    Known& known = find_or_make(
+        key, endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string());
+    peer = known.peer;
+    if (!dials || !known.addresses.empty()) return peer;
+    known.addresses = endpoint.addresses;
+  }
+  {
+    const std::lock_guard lock(peer->mutex());
+    if (endpoint.addresses.empty()) {
+      peer->fail(fail(ErrorCode::invalid_argument, "the peer has no address").value(), false);
+      return peer;
+    }
+    const int wanted = options_.lanes > 0 ? options_.lanes : std::max(settings().tcp_lanes, 1);
+    peer->dial_lanes(lanes_for(endpoint.addresses.size(), wanted),
+                     options_.dial_timeout > 0 ? options_.dial_timeout : settings().join_timeout);
+  }
+  reception_->wake();
+  return peer;
+}
+
+Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string& name) {
+  Known& known = peers_[key];
+  if (known.peer) return known;
+  PeerOptions options;
+  options.limits = options_.limits;
+  options.times.longest_hold = std::max(settings().lane_hold, options.times.first_hold);
+  options.only_one_lane = settings().lanes == "backup";
+  options.clock = steady_seconds;
+  known.peer = std::make_shared<Peer>(name, std::move(options));
+  return known;
+}
+
+std::shared_ptr<Peer> Tcp::Impl::find(const ProcessId& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find({id, id == id_});
+  return found == peers_.end() ? nullptr : found->second.peer;
+}
+
+void Tcp::Impl::watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer) {
+  const std::lock_guard lock(mutex_);
+  watched_[connection->id()] = {connection, std::move(peer)};
+}
+
+void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
+  if (id_ < greeting.from) {
+    log::warn("dropped a connection from {}: it was not its turn to dial", peer_name(socket.get()));
+    return on_stranger();
+  }
+  std::shared_ptr<Peer> peer;
+  {
+    const std::lock_guard lock(mutex_);
+    peer = find_or_make({greeting.from, false}, peer_name(socket.get())).peer;
+  }
+  take_lane(std::move(socket), greeting.lane, greeting.epoch, peer);
+}
+
+Attempt::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
+  if (hello.to != id_) return ways_.knows(hello.to) ? Attempt::Verdict::pass_on : Attempt::Verdict::refuse;
+  std::shared_ptr<Peer> peer;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find({hello.from, false});
+    if (found == peers_.end()) return Attempt::Verdict::welcome;
+    peer = found->second.peer;
+  }
+  const std::lock_guard lock(peer->mutex());
+  return peer->error() ? Attempt::Verdict::gone : Attempt::Verdict::welcome;
+}
+
+void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {
+  if (const auto peer = find(dial.peer)) take_lane(std::move(socket), dial.lane.index, dial.lane.epoch, peer);
+}
+
+void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer) {
+  {
+    const std::lock_guard lock(peer->mutex());
+    const auto connection = std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer);
+    watch(connection, peer);
+    if (!peer->lane_up(connection)) connection->close();
+  }
+  wake();
+}
+
+void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, bool refused) {
+  const auto peer = find(dial.peer);
+  if (!peer) return;
+  log::debug("lane {} to {}: {}", dial.lane.index, peer->name(), why.message);
+  {
+    const std::lock_guard lock(peer->mutex());
+    peer->dial_failed(dial.lane, why, refused);
+  }
+  wake();
+}
+
+void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& lane) {
+  const std::vector<Rail> rails = lane.relayed ? ways_.detours(id) : ways_.direct(known.addresses);
+  const Dial dial{id, lane, rails.empty() ? Rail() : rails[(lane.relayed ? lane.epoch : lane.index) % rails.size()]};
+  if (!rails.empty()) return reception_->dial(dial);
+  on_dial_failed(dial, fail(ErrorCode::system, "no process of either host could pass it on").value(), false);
+}
+
+double Tcp::Impl::tick() {
+  std::vector<std::pair<ProcessId, Known>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, known] : peers_) all.emplace_back(key.first, known);
+  }
+  double next = kNever;
+  bool changed = false;
+  for (const auto& [id, known] : all) {
+    std::vector<WantedLane> wanted;
+    {
+      const std::lock_guard lock(known.peer->mutex());
+      const std::size_t lanes = known.peer->lanes().size();
+      next = std::min(next, known.peer->tick(wanted));
+      changed = changed || known.peer->lanes().size() != lanes || known.peer->error();
+    }
+    for (const WantedLane& lane : wanted) dial(id, known, lane);
+  }
+  drop_removed();
+  if (changed) wake();
+  return next == kNever ? kNever : std::max(next - steady_seconds(), 0.0);
+}
+
+// Lanes of a port without a carrier are given up at once; with one, what is down is tried again.
+void Tcp::Impl::on_ports_changed() {
+  bool better = false;
+  for (const Ports::Change& change : ports_.changes()) {
+    if (!change.usable) give_up_lanes(change);
+    better = better || change.usable;
+  }
+  if (better) open_new_ports();
+  if (better) try_again();
+  drop_removed();
+  wake();
+}
+
+void Tcp::Impl::give_up_lanes(const Ports::Change& lost) {
+  std::vector<Watched> watched;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, each] : watched_) watched.push_back(each);
+  }
+  for (const Watched& each : watched) {
+    const std::lock_guard lock(each.peer->mutex());
+    if (!lists(lost.addresses, each.connection->local())) continue;
+    each.peer->lane_down(*each.connection,
+                         fail(ErrorCode::system, fmt::format("{} has no carrier", lost.interface)).value(), false);
+  }
+}
+
+void Tcp::Impl::try_again() {
+  std::vector<std::shared_ptr<Peer>> peers;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, known] : peers_) peers.push_back(known.peer);
+  }
+  for (const auto& peer : peers) {
+    const std::lock_guard lock(peer->mutex());
+    for (std::uint32_t index = 0; index < peer->slots().size(); ++index)
+      if (!peer->slots()[index].in_use()) peer->port_back(index);
+  }
+}
+
+// A port may come back with another address, or be new: the others are to know.
+void Tcp::Impl::open_new_ports() {
+  std::vector<Fd> listeners = ways_.open_new();
+  if (listeners.empty()) return;
+  for (Fd& each : listeners) reception_->listen(std::move(each));
+  std::function<void(const Endpoint&)> tell;
+  {
+    const std::lock_guard lock(mutex_);
+    tell = moved_;
+  }
+  if (tell) tell(ways_.own());
+}
+
+void Tcp::Impl::on_move(std::function<void(const Endpoint&)> moved) {
+  const std::lock_guard lock(mutex_);
+  moved_ = std::move(moved);
+}
+
+void Tcp::Impl::follow(const Endpoint& endpoint) {
+  ways_.follow(endpoint);
+  std::shared_ptr<Peer> peer;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find({endpoint.id, false});
+    if (found == peers_.end() || found->second.addresses.empty() || endpoint.addresses.empty()) return;
+    found->second.addresses = endpoint.addresses;
+    peer = found->second.peer;
+  }
+  {
+    const std::lock_guard lock(peer->mutex());
+    for (std::uint32_t index = 0; index < peer->slots().size(); ++index)
+      if (!peer->slots()[index].in_use()) peer->port_back(index);
+  }
+  reception_->wake();
+}
+
+void Tcp::Impl::close_peer(const ProcessId& id, const Error& why) {
+  for (const bool dialing_end : {false, true}) {
+    std::shared_ptr<Peer> peer;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = peers_.find({id, dialing_end});
+      if (found == peers_.end()) continue;
+      peer = found->second.peer;
+    }
+    const std::lock_guard lock(peer->mutex());
+    peer->fail(why, false);
+  }
+  drop_removed();
+  wake();
+}
+
+std::string Tcp::Impl::describe_lanes(const ProcessId& id) {
+  const auto peer = find(id);
+  if (!peer) return "no lane";
+  const std::lock_guard lock(peer->mutex());
+  return peer->describe_lanes();
+}
+
+}  // namespace tutti

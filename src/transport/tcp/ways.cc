@@ -1,0 +1,149 @@
+#include "transport/tcp/ways.hpp"
+
+#include <algorithm>
+
+#include "base/interfaces.hpp"
+#include "base/log.hpp"
+#include "base/settings.hpp"
+
+namespace tutti {
+
+Result<std::vector<Ways::Port>> Ways::chosen_ports(bool has_secret) {
+  const auto family = parse_family(settings().family);
+  if (!family) return tl::unexpected(family.error());
+  if (!has_secret && !settings().insecure)
+    return std::vector<Port>{{"", SocketAddress::loopback(*family == AF_INET6 ? AF_INET6 : AF_INET)}};
+  auto chosen = chosen_interfaces();
+  if (!chosen) return tl::unexpected(chosen.error());
+  std::vector<Port> ports;
+  for (const Interface& each : *chosen)
+    if (!each.addresses.empty()) ports.push_back({each.name, each.addresses.front()});
+  if (ports.empty()) return fail(ErrorCode::unsupported, "no network interface has an address to listen on");
+  return ports;
+}
+
+Result<Fd> Ways::listen_at(Port& port) {
+  auto listener = listen_on(port.address);
+  if (!listener) return listener;
+  const auto bound = local_address(listener->get());
+  if (!bound) return tl::unexpected(bound.error());
+  port.address = *bound;
+  return listener;
+}
+
+Result<std::vector<Fd>> Ways::open(const std::vector<SocketAddress>& addresses, bool has_secret) {
+  std::vector<Port> given;
+  for (const SocketAddress& address : addresses) given.push_back({"", address});
+  auto ports = addresses.empty() ? chosen_ports(has_secret) : Result<std::vector<Port>>(std::move(given));
+  if (!ports) return tl::unexpected(ports.error());
+  std::vector<Fd> listeners;
+  for (Port& port : *ports) {
+    auto listener = listen_at(port);
+    if (!listener) return tl::unexpected(listener.error());
+    listeners.push_back(std::move(*listener));
+  }
+  // Without a door this process has its own ports only; nothing else depends on it.
+  if (auto door = Door::open(id_)) {
+    door_ = std::move(*door);
+    listeners.push_back(door_.take_listener());
+  } else {
+    log::info("no door for neighbours: {}", door.error().message);
+  }
+  const std::lock_guard lock(mutex_);
+  ports_ = std::move(*ports);
+  return listeners;
+}
+
+std::vector<Fd> Ways::open_new() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Fd> listeners;
+  if (ports_.front().interface.empty()) return listeners;
+  auto wanted = chosen_ports(true);
+  if (!wanted) return listeners;
+  for (Port& port : *wanted) {
+    const auto same =
+        std::find_if(ports_.begin(), ports_.end(), [&](const Port& each) { return each.interface == port.interface; });
+    if (same != ports_.end() && same->address.with_port(0) == port.address.with_port(0)) continue;
+    auto listener = listen_at(port);
+    if (!listener) continue;
+    log::info("{} has the address {} now", port.interface, port.address.host());
+    listeners.push_back(std::move(*listener));
+    if (same != ports_.end())
+      *same = port;
+    else
+      ports_.push_back(port);
+  }
+  return listeners;
+}
+
+Endpoint Ways::own() const {
+  const std::lock_guard lock(mutex_);
+  Endpoint own{id_, {}, door_.path()};
+  for (const Port& port : ports_) own.addresses.push_back(port.address);
+  return own;
+}
+
+void Ways::introduce(std::vector<Neighbour> all) {
+  const std::lock_guard lock(mutex_);
+  for (Neighbour& each : all) directory_[each.endpoint.id] = std::move(each);
+}
+
+void Ways::follow(const Endpoint& endpoint) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = directory_.find(endpoint.id); known != directory_.end()) known->second.endpoint = endpoint;
+}
+
+bool Ways::knows(const ProcessId& process) const {
+  const std::lock_guard lock(mutex_);
+  return directory_.contains(process);
+}
+
+std::vector<Neighbour> Ways::neighbours_of(const ProcessId& process) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = directory_.find(process);
+  std::vector<Neighbour> others;
+  if (found == directory_.end()) return others;
+  for (const auto& [id, each] : directory_)
+    if (id != process && each.host == found->second.host) others.push_back(each);
+  return others;
+}
+
+std::vector<Rail> Ways::direct(const std::vector<SocketAddress>& remote) const {
+  const std::vector<SocketAddress> ours = own().addresses;
+  std::vector<OwnAddress> listening = own_addresses();
+  std::erase_if(listening, [&](const OwnAddress& each) {
+    return std::none_of(ours.begin(), ours.end(), [&](const SocketAddress& address) {
+      return address.with_port(0) == each.address.with_port(0);
+    });
+  });
+  return match_rails(listening, remote);
+}
+
+std::vector<Rail> Ways::detours(const ProcessId& process) const {
+  std::vector<Rail> ways;
+  for (const Neighbour& each : neighbours_of(id_))
+    if (!each.endpoint.door.empty()) ways.push_back({std::nullopt, {}, each.endpoint.door});
+  for (const Neighbour& each : neighbours_of(process))
+    for (const Rail& rail : direct(each.endpoint.addresses)) ways.push_back(rail);
+  return ways;
+}
+
+std::vector<Rail> Ways::onwards(const ProcessId& process) const {
+  Neighbour target;
+  bool here = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = directory_.find(process);
+    const auto self = directory_.find(id_);
+    if (found == directory_.end() || self == directory_.end()) return {};
+    target = found->second;
+    here = target.host == self->second.host;
+  }
+  if (here) return {{std::nullopt, {}, target.endpoint.door}};
+  std::vector<Rail> ways = direct(target.endpoint.addresses);
+  for (const Neighbour& each : neighbours_of(process))
+    for (const Rail& rail : direct(each.endpoint.addresses)) ways.push_back(rail);
+  return ways;
+}
+
+}  // namespace tutti

@@ -1,0 +1,64 @@
+// The ways between processes: the ports this one listens on, where the others are, and by which rails to get there,
+// directly or by way of a neighbour. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/door.hpp"
+#include "base/fd.hpp"
+#include "transport/tcp/endpoint.hpp"
+#include "transport/tcp/rails.hpp"
+
+namespace tutti {
+
+/// A process of the job, and the host it is on.
+struct Neighbour {
+  Endpoint endpoint;
+  std::uint64_t host = 0;
+};
+
+class Ways {
+ public:
+  explicit Ways(const ProcessId& own) : id_(own) {}
+
+  /// Opens the given addresses, or ports by TUTTI_INTERFACES, and a door; returns what listens.
+  Result<std::vector<Fd>> open(const std::vector<SocketAddress>& addresses, bool has_secret);
+  /// The same for ports that came back with another address, or are new. Nothing where addresses were given.
+  std::vector<Fd> open_new();
+  /// What others need to reach us.
+  Endpoint own() const;
+
+  void introduce(std::vector<Neighbour> all);
+  /// A process has other addresses now.
+  void follow(const Endpoint& endpoint);
+  bool knows(const ProcessId& process) const;
+
+  /// One for each address of a process.
+  std::vector<Rail> direct(const std::vector<SocketAddress>& remote) const;
+  /// By way of our neighbours, who may have a port that works, or of the process's.
+  std::vector<Rail> detours(const ProcessId& process) const;
+  /// For another process, who asks us to pass it on: to a neighbour by its door, to others by our ports.
+  std::vector<Rail> onwards(const ProcessId& process) const;
+
+ private:
+  struct Port {
+    std::string interface;  // empty: the address was given
+    SocketAddress address;
+  };
+
+  static Result<std::vector<Port>> chosen_ports(bool has_secret);
+  static Result<Fd> listen_at(Port& port);
+  std::vector<Neighbour> neighbours_of(const ProcessId& process) const;
+
+  const ProcessId id_;
+  Door door_;
+  mutable std::mutex mutex_;
+  std::vector<Port> ports_;
+  std::map<ProcessId, Neighbour> directory_;
+};
+
+}  // namespace tutti
