@@ -89,6 +89,17 @@ std::vector<std::byte> pass(const Pair& pair, Ends& ends, const std::vector<std:
   return received;
 }
 
+// Of this process, that are connected to loopback: ends them as a reset from the network would.
+void reset_all_connections() {
+  for (int descriptor = 3; descriptor < 1024; ++descriptor) {
+    const auto peer = peer_address(descriptor);
+    if (!peer || !peer->is_loopback()) continue;
+    const linger at_once{1, 0};
+    ::setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    ::shutdown(descriptor, SHUT_RDWR);
+  }
+}
+
 TEST(Tcp, CarriesSmallLargeAndOddSizes) {
   const Pair pair;
   Ends ends = open(pair);
@@ -349,7 +360,8 @@ TEST(Tcp, ClosesALaneWhoseFramesBreakTheRules) {
 }
 
 TEST(Tcp, ReportsAPeerThatIsKnownToBeDead) {
-  const Pair pair;
+  Pair pair;
+  if (pair.b->endpoint().id < pair.a->endpoint().id) std::swap(pair.a, pair.b);
   Ends ends = open(pair);
   pass(pair, ends, pattern(10, 0), 10, true);
   std::byte landing{};
@@ -358,7 +370,7 @@ TEST(Tcp, ReportsAPeerThatIsKnownToBeDead) {
   pair.b->close_peer(pair.a->endpoint().id, death);
   ASSERT_NE(ends.recv->error(), nullptr);
   EXPECT_EQ(ends.recv->error()->code, ErrorCode::rank_died);
-  // The other side sees its connections end, without a goodbye.
+  // The other side dials again, and hears that it counts as gone.
   ASSERT_TRUE(pair.until([&] { return ends.send->error() != nullptr; }));
   EXPECT_EQ(ends.send->error()->code, ErrorCode::system);
   EXPECT_NE(ends.send->error()->message.find("127.0.0.1"), std::string::npos) << ends.send->error()->message;
@@ -450,6 +462,39 @@ TEST(Tcp, ServesSeveralThreadsAtOnce) {
   work(3, *pair.b, *pair.a, true);
   one.join();
   two.join();
+}
+
+TEST(Tcp, ConnectionsThatAreResetComeBackAndNothingIsLost) {
+  TcpOptions options;
+  options.lanes = 3;
+  const Pair pair(options);
+  Ends ends = open(pair);
+  const auto data = pattern(3000000, 3);
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_EQ(pass(pair, ends, data, 100000, round % 2 == 0), data) << round;
+    reset_all_connections();
+  }
+  EXPECT_EQ(pass(pair, ends, data, 100000, true), data);
+  EXPECT_EQ(ends.send->error(), nullptr);
+}
+
+// Two processes of one host and one of another, which the first cannot reach.
+TEST(Tcp, AProcessWithoutAWayGoesThroughANeighbour) {
+  Pair pair;
+  if (pair.b->endpoint().id < pair.a->endpoint().id) std::swap(pair.a, pair.b);
+  const auto neighbour = start();
+  const Endpoint far = pair.b->endpoint();
+  Endpoint out_of_reach = far;
+  out_of_reach.addresses = {SocketAddress::loopback(AF_INET, 1)};
+  pair.a->introduce({{pair.a->endpoint(), 1}, {neighbour->endpoint(), 1}, {out_of_reach, 2}});
+  neighbour->introduce({{pair.a->endpoint(), 1}, {neighbour->endpoint(), 1}, {far, 2}});
+  const LinkId id{0x1234, 0, 1, 0};
+  Ends ends{pair.a->open_send(out_of_reach, id), pair.b->open_recv(pair.a->endpoint(), id)};
+  const auto data = pattern(5000001, 9);
+  EXPECT_EQ(pass(pair, ends, data, ends.send->chunk_limit(), true), data);
+  EXPECT_EQ(ends.send->error(), nullptr);
+  EXPECT_NE(pair.a->describe_lanes(far.id).find("through a neighbour"), std::string::npos)
+      << pair.a->describe_lanes(far.id);
 }
 
 TEST(Tcp, WakeEndsAWait) {

@@ -1,0 +1,114 @@
+#include "transport/lane_slot.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+const LaneTimes kTimes;
+
+TEST(LaneSlot, IsDialedAtOnceAndAgainAfterGrowingPauses) {
+  LaneSlot slot(kTimes, true, 10);
+  EXPECT_EQ(slot.due(), 10);
+  double now = 10;
+  double before = 0;
+  for (std::uint32_t epoch = 1; epoch < 12; ++epoch) {
+    EXPECT_EQ(slot.dial(now), epoch);
+    EXPECT_EQ(slot.state(), LaneState::probing);
+    EXPECT_EQ(slot.due(), kNever) << "an attempt is under way";
+    slot.failed(now, "no answer", false);
+    const double pause = slot.due() - now;
+    EXPECT_GE(pause, before);
+    EXPECT_LE(pause, kTimes.longest_pause);
+    before = pause;
+    now = slot.due();
+  }
+  EXPECT_EQ(slot.refusals(), 0);
+}
+
+TEST(LaneSlot, WhoIsDialedWaits) {
+  LaneSlot slot(kTimes, false, 0);
+  EXPECT_EQ(slot.due(), kNever);
+  slot.up(1, 1);
+  slot.lost(2, "reset");
+  EXPECT_EQ(slot.due(), kNever);
+  EXPECT_EQ(slot.state(), LaneState::dead);
+  slot.fenced(3);
+  EXPECT_EQ(slot.state(), LaneState::held_down);
+}
+
+TEST(LaneSlot, SilenceMakesItSuspectAndThenDead) {
+  LaneSlot slot(kTimes, true, 0);
+  slot.up(0, slot.dial(0));
+  EXPECT_FALSE(slot.silent(kTimes.suspect / 2));
+  EXPECT_EQ(slot.state(), LaneState::healthy);
+  EXPECT_FALSE(slot.silent(kTimes.suspect));
+  EXPECT_EQ(slot.state(), LaneState::suspect);
+  EXPECT_TRUE(slot.in_use());
+  EXPECT_FALSE(slot.silent(0)) << "it was heard again";
+  EXPECT_EQ(slot.state(), LaneState::healthy);
+  EXPECT_FALSE(slot.silent(kTimes.suspect));
+  EXPECT_TRUE(slot.silent(kTimes.dead));
+}
+
+TEST(LaneSlot, TheHoldDoublesWhileItFlapsAndBeginsAnewOnceItLasted) {
+  LaneSlot slot(kTimes, true, 0);
+  double now = 0;
+  double expected = kTimes.first_hold;
+  for (int times = 0; times < 10; ++times) {
+    slot.up(now, slot.dial(now));
+    now += 0.01;
+    slot.lost(now, "no carrier");
+    EXPECT_NEAR(slot.due() - now, expected, 1e-9);
+    expected = std::min(2 * expected, kTimes.longest_hold);
+    now = slot.due();
+  }
+  slot.up(now, slot.dial(now));
+  now += 4 * kTimes.longest_hold + 1;
+  slot.lost(now, "no carrier");
+  EXPECT_NEAR(slot.due() - now, kTimes.first_hold, 1e-9);
+}
+
+TEST(LaneSlot, ACarrierEndsThePausesButNotTheHold) {
+  LaneSlot slot(kTimes, true, 0);
+  slot.up(0, slot.dial(0));
+  slot.lost(1, "no carrier");
+  slot.port_back(1.01);
+  EXPECT_DOUBLE_EQ(slot.due(), 1 + kTimes.first_hold);
+  double now = slot.due();
+  for (int times = 0; times < 8; ++times) {
+    slot.dial(now);
+    slot.failed(now, "no answer", false);
+    now = slot.due();
+  }
+  slot.port_back(now - kTimes.longest_pause);
+  EXPECT_LE(slot.due(), now - kTimes.longest_pause + kTimes.first_pause);
+}
+
+TEST(LaneSlot, NoIncarnationThatIsOverComesUp) {
+  LaneSlot slot(kTimes, false, 0);
+  slot.up(0, 3);
+  slot.lost(1, "reset");
+  EXPECT_FALSE(slot.may_come_up(3));
+  EXPECT_FALSE(slot.may_come_up(2));
+  EXPECT_TRUE(slot.may_come_up(4));
+  slot.end(6);
+  EXPECT_FALSE(slot.may_come_up(6)) << "the peer has lost it before we saw it";
+  EXPECT_TRUE(slot.may_come_up(7));
+}
+
+TEST(LaneSlot, EveryAttemptIsAnIncarnationOfItsOwn) {
+  LaneSlot slot(kTimes, true, 0);
+  EXPECT_EQ(slot.dial(0), 1u);
+  slot.failed(0, "refused", true);
+  slot.end(5);
+  EXPECT_EQ(slot.dial(1), 6u);
+  EXPECT_EQ(slot.refusals(), 1);
+  slot.failed(1, "no answer", false);
+  EXPECT_EQ(slot.refusals(), 0) << "somebody may be there";
+}
+
+}  // namespace
+}  // namespace tutti
