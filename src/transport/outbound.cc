@@ -86,7 +86,7 @@ void Outbound::close(Link& link) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id_);
   for (std::uint64_t sequence = link.state_.acked(); sequence != link.state_.posted(); ++sequence) {
     const auto& chunk = link.state_.chunk(sequence);
-    if (!chunk.acked) discharge({chunk.lane, chunk.load(), 0});
+    if (!chunk.acked) discharge({chunk.lane, chunk.load(), 0}, 0);
   }
   announce(link.id_, FrameType::close);
 }
@@ -95,11 +95,13 @@ bool Outbound::send(Link& link, const std::byte* data, std::size_t bytes, Operat
   if (peer_.error()) link.refused_ = true;
   if (peer_.error() || bytes > peer_.limits().chunk_limit || !link.state_.may_post(bytes)) return false;
   const bool copied = link.state_.will_copy(bytes);
-  Lane* lane = choose(copied ? 0 : chunk_cost(bytes));
+  // With one lane there is nothing to weigh.
+  const double now = copied || peer_.lanes().size() < 2 ? 0 : peer_.now();
+  Lane* lane = choose(copied ? 0 : chunk_cost(bytes), now);
   if (lane == nullptr) return false;
   const std::uint64_t sequence = link.state_.post(data, bytes, tag, key_of(lane->index(), lane->epoch()));
   if (!copied) {
-    link.state_.measure(sequence, peer_.now());
+    link.state_.measure(sequence, now);
     charge(link.state_.chunk(sequence).lane, chunk_cost(bytes));
   }
   post_chunk(*lane, link, sequence);
@@ -119,8 +121,8 @@ void Outbound::post_chunk(Lane& lane, const Link& link, std::uint64_t sequence) 
 // The lane that will be done first with what it has and this. Of equals the first, at both ends: an exchange of small
 // chunks then runs on one connection, where TCP acknowledges with the data that goes back. Null: all have enough, or it
 // is better to wait for one that has.
-Lane* Outbound::choose(std::size_t load) {
-  const double now = load != 0 ? peer_.now() : 0;
+Lane* Outbound::choose(std::size_t load, double now) {
+  if (peer_.lanes().size() == 1) return peer_.lanes().front().get();
   double fastest = 0;
   for (const auto& lane : peer_.lanes()) fastest = std::max(fastest, loads_[lane->index()].rate(now));
   Lane* best = nullptr;
@@ -152,12 +154,11 @@ void Outbound::charge(LaneKey lane, std::size_t load) {
 
 // Only what was done right after something else tells the lane's speed: between the two there was no waiting, and the
 // time that acknowledgements take on their way back is in both.
-void Outbound::discharge(const LinkSender::Completed& done) {
+void Outbound::discharge(const LinkSender::Completed& done, double now) {
   Load& load = loads_[static_cast<std::uint32_t>(done.lane)];
   if (load.lane != done.lane || done.load == 0) return;
   load.outstanding -= done.load;
   if (done.posted_at == 0) return;
-  const double now = peer_.now();
   if (done.posted_at < load.last_done) {
     load.seconds += now - load.last_done;
     load.work += static_cast<double>(done.load);
@@ -216,9 +217,10 @@ void Outbound::resend(const LostLane& lost) {
   for (const auto& [id, link] : links_)
     for (const std::uint64_t sequence : link->state_.unacked_on(key_of(lost.index, lost.epoch))) {
       const std::size_t load = link->state_.chunk(sequence).load();
-      Lane* const roomy = choose(load);
+      const double now = load != 0 ? peer_.now() : 0;
+      Lane* const roomy = choose(load, now);
       Lane& lane = roomy != nullptr ? *roomy : peer_.best_lane();
-      link->state_.resent(sequence, key_of(lane.index(), lane.epoch()), load != 0 ? peer_.now() : 0);
+      link->state_.resent(sequence, key_of(lane.index(), lane.epoch()), now);
       charge(link->state_.chunk(sequence).lane, load);
       post_chunk(lane, *link, sequence);
     }
@@ -230,7 +232,7 @@ void Outbound::on_close(const LinkId& id) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(id);
   completed_.clear();
   found->second->state_.drop_all(completed_);
-  for (const auto& each : completed_) discharge({each.lane, each.load, 0});
+  for (const auto& each : completed_) discharge({each.lane, each.load, 0}, 0);
 }
 
 Status Outbound::on_ack(const FrameHeader& header) {
@@ -238,7 +240,10 @@ Status Outbound::on_ack(const FrameHeader& header) {
   if (found == links_.end()) return {};  // closed since
   completed_.clear();
   auto accepted = found->second->state_.acknowledge({header.sequence, header.arrived, header.credit}, completed_);
-  for (const auto& each : completed_) discharge(each);
+  const bool measured =
+      std::any_of(completed_.begin(), completed_.end(), [](const auto& each) { return each.posted_at != 0; });
+  const double now = measured ? peer_.now() : 0;
+  for (const auto& each : completed_) discharge(each, now);
   return accepted;
 }
 

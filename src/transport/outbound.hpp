@@ -57,10 +57,10 @@ class Outbound {
   void close(Link& link);
   void announce(const LinkId& id, FrameType type);
   void post_chunk(Lane& lane, const Link& link, std::uint64_t sequence);
-  Lane* choose(std::size_t load);
+  Lane* choose(std::size_t load, double now);
   bool has_room(const Load& load, double rate) const;
   void charge(LaneKey lane, std::size_t load);
-  void discharge(const LinkSender::Completed& done);
+  void discharge(const LinkSender::Completed& done, double now);
   void ask_to_fence(const LostLane& lost);
   void resend(const LostLane& lost);
 
