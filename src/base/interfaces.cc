@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <bit>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/settings.hpp"
@@ -15,12 +17,27 @@
 namespace tutti {
 namespace {
 
+template <typename T>
+std::optional<T> read_number(const std::string& path, int skipped = 0) {
+  std::ifstream file(path);
+  T value{};
+  for (int i = 0; i <= skipped; ++i)
+    if (!(file >> value)) return std::nullopt;
+  return value;
+}
+
 int speed_of(const std::string& name) {
   // Reading fails with EINVAL on interfaces that have no speed; virtual ones say -1.
-  std::ifstream file("/sys/class/net/" + name + "/speed");
-  int speed = -1;
-  if (!(file >> speed) || speed <= 0) return -1;
-  return speed;
+  const int speed = read_number<int>("/sys/class/net/" + name + "/speed").value_or(-1);
+  return speed > 0 ? speed : -1;
+}
+
+// A rank runs on the cores next to its device; the port next to those is the one to use first.
+int distance_of(const std::string& name) {
+  const auto node = read_number<int>("/sys/class/net/" + name + "/device/numa_node");
+  unsigned own_node = 0;
+  if (!node || *node < 0 || ::getcpu(nullptr, &own_node) != 0) return 0;
+  return read_number<int>(fmt::format("/sys/devices/system/node/node{}/distance", own_node), *node).value_or(0);
 }
 
 // Made by container engines and virtual machine managers for this host's own use; other hosts cannot be reached there.
@@ -84,7 +101,8 @@ Result<std::vector<Interface>> interfaces() {
                      (entry->ifa_flags & IFF_UP) != 0,
                      (entry->ifa_flags & IFF_RUNNING) != 0,
                      (entry->ifa_flags & IFF_LOOPBACK) != 0,
-                     speed_of(name)});
+                     speed_of(name),
+                     distance_of(name)});
       found = all.end() - 1;
     }
     if (entry->ifa_addr == nullptr) continue;
@@ -157,8 +175,9 @@ Result<std::vector<Interface>> choose_interfaces(std::vector<Interface> all, std
     keep_usable_addresses(interface, family);
     if (interface.up && interface.running && !interface.addresses.empty()) usable.push_back(std::move(interface));
   }
-  std::stable_sort(usable.begin(), usable.end(),
-                   [](const Interface& a, const Interface& b) { return a.speed > b.speed; });
+  std::stable_sort(usable.begin(), usable.end(), [](const Interface& a, const Interface& b) {
+    return std::pair(-a.speed, a.distance) < std::pair(-b.speed, b.distance);
+  });
   const auto of_class = [&](auto predicate) {
     std::vector<Interface> chosen;
     std::copy_if(usable.begin(), usable.end(), std::back_inserter(chosen), predicate);

@@ -16,7 +16,8 @@ struct Interface {
   bool up = false;
   bool running = false;  // has a carrier
   bool loopback = false;
-  int speed = -1;  // Mb/s; -1: the driver does not say
+  int speed = -1;    // Mb/s; -1: the driver does not say
+  int distance = 0;  // from the memory of the core that asks, as the kernel counts it; 0: not known
 };
 
 /// In the kernel's order.
@@ -35,10 +36,11 @@ std::vector<OwnAddress> own_addresses();
 /// what fits none of them; a leading '=' (or "^=") compares whole names.
 bool fits_pattern(std::string_view name, std::string_view pattern);
 
-/// Of `all`, those to use, the fastest first, each with the addresses to use in it, IPv4 first. Without a pattern: what
-/// is up and running and not loopback or a bridge of containers (docker*, virbr*, veth*, br-*, ...); only where nothing
-/// is left, those; and only then loopback. Link-local addresses are taken where an interface has no other.
-/// `family` AF_UNSPEC takes either. A pattern that fits nothing usable is an error that lists what is there.
+/// Of `all`, those to use, the fastest first and of equals the nearest, each with the addresses to use in it, IPv4
+/// first. Without a pattern: what is up and running and not loopback or a bridge of containers (docker*, virbr*, veth*,
+/// br-*, ...); only where nothing is left, those; and only then loopback. Link-local addresses are taken where an
+/// interface has no other. `family` AF_UNSPEC takes either. A pattern that fits nothing usable is an error that lists
+/// what is there.
 Result<std::vector<Interface>> choose_interfaces(std::vector<Interface> all, std::string_view pattern, int family);
 
 /// Of this host's, by TUTTI_INTERFACES and TUTTI_FAMILY.

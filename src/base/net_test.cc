@@ -182,6 +182,11 @@ TEST(Interfaces, OfContainersAndLoopbackComeLast) {
   const auto fast = interface_of("ens3", {"fd00::2"}, 100000);
   EXPECT_EQ(names(choose_interfaces({lo, docker, slow, fast}, "", AF_UNSPEC)), (Names{"ens3", "eth0"}));
   EXPECT_EQ(names(choose_interfaces({lo, docker, slow, fast}, "^ens", AF_UNSPEC)), Names{"eth0"});
+  auto near = interface_of("near", {"fd00::3"}, 100000);
+  auto far = fast;
+  near.distance = 10;
+  far.distance = 32;
+  EXPECT_EQ(names(choose_interfaces({far, slow, near}, "", AF_UNSPEC)), (Names{"near", "ens3", "eth0"}));
   EXPECT_EQ(names(choose_interfaces({lo, docker}, "", AF_UNSPEC)), Names{"docker0"});
   EXPECT_EQ(names(choose_interfaces({lo}, "", AF_UNSPEC)), Names{"lo"});
   EXPECT_EQ(names(choose_interfaces({lo, docker, slow}, "lo", AF_UNSPEC)), Names{"lo"});

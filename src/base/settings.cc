@@ -41,6 +41,8 @@ const std::vector<Entry>& entries() {
       {"TUTTI_SECRET_FILE", &Settings::secret_file, "file that holds the job's secret"},
       {"TUTTI_SELECT", &Settings::select, "program selection, e.g. all_reduce:0-32K:oneshot;all_gather:*:ring"},
       {"TUTTI_SHM", &Settings::shm, "shared memory between ranks of a host"},
+      {"TUTTI_SOURCE_PORTS", &Settings::source_ports,
+       "first-last: a lane from each of these on every port, so that they take different paths"},
       {"TUTTI_SPIN_US", &Settings::spin_us, "microseconds a wait spins where cores suffice"},
       {"TUTTI_TCP_LANES", &Settings::tcp_lanes, "TCP connections per peer; at least one for each of its ports"},
       {"TUTTI_TIMEOUT", &Settings::operation_timeout, "seconds an operation may take; 0: no limit"},

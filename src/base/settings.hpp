@@ -28,6 +28,7 @@ struct Settings {
   std::string host_id;              // overrides the host's identity: ranks of different ids do not share memory
   std::string lanes = "spread";     // over all lanes, or only the first that is up: backup
   double lane_hold = 5.0;           // seconds that a lane which flaps is left alone, at most
+  std::string source_ports;         // "first-last" that lanes leave from, one for each port of ours; empty: any
   int tcp_lanes = 2;                // connections per peer, and at least one for each of its ports
   int spin_us = 20;                 // how long a wait spins where cores suffice
   int yield_us = 200;               // how long it then yields before it sleeps

@@ -46,7 +46,7 @@ TEST(Rails, FamiliesAreNotMixed) {
 }
 
 Interface port(const char* name, std::vector<SocketAddress> addresses, bool running = true) {
-  return {name, std::move(addresses), true, running, false, -1};
+  return {name, std::move(addresses), true, running, false, -1, 0};
 }
 
 TEST(Ports, TellWhatCameAndWent) {

@@ -170,6 +170,11 @@ Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions op
   if (settings().lanes != "spread" && settings().lanes != "backup")
     return fail(ErrorCode::invalid_argument,
                 fmt::format("TUTTI_LANES='{}' is neither spread nor backup", settings().lanes));
+  if (options.source_ports.first == 0) {
+    const auto given = parse_port_range(settings().source_ports);
+    if (!given) return fail(given.error().code, "TUTTI_SOURCE_PORTS: " + given.error().message);
+    options.source_ports = *given;
+  }
   auto impl = std::make_unique<Impl>(secret, std::move(options));
   if (auto listening = impl->listen(!secret.empty()); !listening) return tl::unexpected(listening.error());
   return std::shared_ptr<Tcp>(new Tcp(std::move(impl)));

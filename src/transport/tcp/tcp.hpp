@@ -33,6 +33,7 @@ struct TcpOptions {
   std::string job;                    // processes of different jobs do not meet, even with the same secret
   std::vector<SocketAddress> listen;  // empty: by TUTTI_INTERFACES; without a secret, loopback
   int lanes = 0;                      // connections per peer; 0: settings().tcp_lanes
+  PortRange source_ports;             // a lane from each, on every port of ours; {0, 0}: TUTTI_SOURCE_PORTS
   LinkLimits limits;
   double greeting_timeout = 10.0;  // seconds for a connection to become a lane
   double dial_timeout = 0.0;       // seconds of trying to reach a peer; 0: settings().join_timeout

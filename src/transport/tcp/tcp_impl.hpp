@@ -72,6 +72,9 @@ class Tcp::Impl final : public Reception::Host {
     std::vector<SocketAddress> addresses;  // to dial; empty: it dials us
   };
 
+  int source_ports() const {
+    return options_.source_ports.first == 0 ? 0 : options_.source_ports.last - options_.source_ports.first + 1;
+  }
   bool drive_ready();
   void drop_removed();
   bool drive_one(std::uint64_t id, std::uint32_t events);

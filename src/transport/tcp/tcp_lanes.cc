@@ -49,8 +49,10 @@ std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) 
       peer->fail(fail(ErrorCode::invalid_argument, "the peer has no address").value(), false);
       return peer;
     }
-    const int wanted = options_.lanes > 0 ? options_.lanes : std::max(settings().tcp_lanes, 1);
-    peer->dial_lanes(lanes_for(endpoint.addresses.size(), wanted),
+    const std::size_t rails = endpoint.addresses.size();
+    const int wanted =
+        std::max(options_.lanes > 0 ? options_.lanes : settings().tcp_lanes, static_cast<int>(rails) * source_ports());
+    peer->dial_lanes(lanes_for(rails, wanted),
                      options_.dial_timeout > 0 ? options_.dial_timeout : settings().join_timeout);
   }
   reception_->wake();
@@ -133,7 +135,13 @@ void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, bool refused)
 
 void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& lane) {
   const std::vector<Rail> rails = lane.relayed ? ways_.detours(id) : ways_.direct(known.addresses);
-  const Dial dial{id, lane, rails.empty() ? Rail() : rails[(lane.relayed ? lane.epoch : lane.index) % rails.size()]};
+  Dial dial{id, lane, rails.empty() ? Rail() : rails[(lane.relayed ? lane.epoch : lane.index) % rails.size()]};
+  // A port may still be taken by what was lost: every other attempt is from any.
+  if (!lane.relayed && source_ports() != 0 && lane.epoch % 2 == 1) {
+    const auto port = options_.source_ports.first + lane.index / rails.size() % static_cast<unsigned>(source_ports());
+    if (!dial.rail.source) dial.rail.source = SocketAddress::any(dial.rail.remote.family());
+    dial.rail.source = dial.rail.source->with_port(static_cast<std::uint16_t>(port));
+  }
   if (!rails.empty()) return reception_->dial(dial);
   on_dial_failed(dial, fail(ErrorCode::system, "no process of either host could pass it on").value(), false);
 }

@@ -283,7 +283,7 @@ TEST(Tcp, RefusesTheWrongSecret) {
 }
 
 TEST(Tcp, SaysSoWhenNobodyListens) {
-  const Endpoint nobody{kHighest, {SocketAddress::loopback(AF_INET, 1)}};
+  const Endpoint nobody{kHighest, {SocketAddress::loopback(AF_INET, 1)}, {}};
   TcpOptions options;
   options.dial_timeout = 0.2;
   const auto tcp = start(kSecret, options);
@@ -334,7 +334,7 @@ TEST(Tcp, DropsGarbageAndSilenceWithoutDelayingOthers) {
 TEST(Tcp, ClosesALaneWhoseFramesBreakTheRules) {
   const auto tcp = start();
   const Deadline deadline = Deadline::in(10);
-  const Endpoint intruder{kLowest, {}};
+  const Endpoint intruder{kLowest, {}, {}};
   const LinkId id{3, 1, 0, 0};
   const auto link = tcp->open_recv(intruder, id);
   std::vector<std::byte> landing(64, std::byte{0xee});
@@ -497,6 +497,22 @@ TEST(Tcp, AProcessWithoutAWayGoesThroughANeighbour) {
       << pair.a->describe_lanes(far.id);
 }
 
+TEST(Tcp, LanesLeaveFromTheSourcePortsGiven) {
+  TcpOptions options;
+  options.source_ports = {23750, 23752};
+  Pair pair(options);
+  if (pair.b->endpoint().id < pair.a->endpoint().id) std::swap(pair.a, pair.b);
+  Ends ends = open(pair);
+  const auto data = pattern(2000000, 4);
+  EXPECT_EQ(pass(pair, ends, data, 100000, true), data);
+  std::string lanes;
+  ASSERT_TRUE(pair.until([&] {
+    lanes = pair.b->describe_lanes(pair.a->endpoint().id);
+    return lanes.find("lane 2") != std::string::npos;
+  }));
+  for (const char* port : {":23750", ":23751", ":23752"}) EXPECT_NE(lanes.find(port), std::string::npos) << lanes;
+}
+
 TEST(Tcp, WakeEndsAWait) {
   const auto tcp = start();
   tcp->wait(0us);
@@ -509,7 +525,8 @@ TEST(Tcp, WakeEndsAWait) {
 
 TEST(Endpoint, SurvivesItsText) {
   const Endpoint endpoint{ProcessId::random(),
-                          {SocketAddress::loopback(AF_INET, 80), SocketAddress::loopback(AF_INET6, 81)}};
+                          {SocketAddress::loopback(AF_INET, 80), SocketAddress::loopback(AF_INET6, 81)},
+                          "/proc/7/fd/3"};
   const auto parsed = Endpoint::parse(endpoint.to_string());
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(*parsed, endpoint);
