@@ -17,7 +17,7 @@ build: ## the library and the tutti command, into build/lib and build/bin
 	@test -f $(BUILD)/CMakeCache.txt || cmake --preset release -DTUTTI_TESTS=OFF
 	@cmake --build $(BUILD) -j $(JOBS) --target tutti tutti_command
 
-demo: build ## four ranks on this machine run every collective, verified
+demo: build ## four ranks on this machine run every collective, verified; then a network port fails
 	@$(TUTTI) demo
 
 test: ## all tests

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <ctime>
 
@@ -12,7 +13,7 @@ namespace tutti::log {
 namespace {
 
 struct Sink {
-  Level level = Level::warn;
+  std::atomic<Level> level = Level::warn;  // alone: orders nothing
   int descriptor = STDERR_FILENO;
 
   Sink() {
@@ -27,8 +28,8 @@ struct Sink {
   }
 };
 
-const Sink& sink() {
-  static const Sink instance;
+Sink& sink() {
+  static Sink instance;
   return instance;
 }
 
@@ -36,7 +37,11 @@ constexpr std::string_view kNames[] = {"debug", "info", "warn", "error"};
 
 }  // namespace
 
-bool enabled(Level level) { return level >= sink().level; }
+bool enabled(Level level) { return level >= sink().level.load(std::memory_order_relaxed); }
+
+void raise_level(Level level) {
+  if (enabled(level)) sink().level.store(level, std::memory_order_relaxed);
+}
 
 void write(Level level, std::string_view text) {
   const int saved_errno = errno;

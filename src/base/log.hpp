@@ -12,6 +12,8 @@ namespace tutti::log {
 enum class Level { debug, info, warn, error, off };
 
 bool enabled(Level level);
+/// From now on nothing below this; what TUTTI_LOG leaves out stays out.
+void raise_level(Level level);
 void write(Level level, std::string_view line);
 
 template <typename... Args>

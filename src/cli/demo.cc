@@ -7,9 +7,11 @@
 
 #include "base/clock.hpp"
 #include "cli/command.hpp"
+#include "cli/demo_rails.hpp"
 #include "cli/demo_scenes.hpp"
 #include "cli/launch.hpp"
 #include "cli/parse.hpp"
+#include "cli/rails.hpp"
 #include "cli/terminal.hpp"
 
 namespace tutti::cli {
@@ -130,20 +132,49 @@ int run_launched(int ranks, const Arguments& arguments) {
   return status.value_or(1);
 }
 
+struct DemoOptions {
+  int ranks = 4;
+  std::string size = "1M";
+  std::string scene = "all";
+  double seconds = 6.0;
+  bool simulated = false;
+  double rails_rank = 0.0;
+};
+
+int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arguments) {
+  if (options.rails_rank > 0) return run_rails_rank(options.rails_rank);
+  if (started_by_launcher()) return run_as_rank(bytes);
+  int status = 0;
+  if (options.scene != "rails") status = run_launched(options.ranks, arguments);
+  if (options.scene == "collectives" || status != 0) return status;
+  if (options.scene == "all") fmt::print("\n");
+  return play_rails(options.seconds, options.simulated);
+}
+
 }  // namespace
 
 void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
-  auto* command =
-      app.add_subcommand("demo", "Run every collective on four ranks of this machine and verify the results");
-  auto ranks = std::make_shared<int>(4);
-  auto size = std::make_shared<std::string>("1M");
-  command->add_option("-N,--ranks", *ranks, "processes to start")->check(CLI::Range(1, 64))->capture_default_str();
-  command->add_option("-s,--size", *size, "bytes of a buffer (K, M, G)")->capture_default_str();
-  command->footer("Examples:\n  tutti demo\n  tutti demo -N 2 -s 64K");
-  command->callback([ranks, size, arguments, &status] {
-    const auto bytes = parse_bytes(*size);
+  auto* command = app.add_subcommand(
+      "demo",
+      "Run every collective on four ranks of this machine and verify the results; then let a network port fail");
+  auto options = std::make_shared<DemoOptions>();
+  command->add_option("-N,--ranks", options->ranks, "processes to start")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("-s,--size", options->size, "bytes of a buffer (K, M, G)")->capture_default_str();
+  command->add_option("--scene", options->scene, "collectives; rails: one of two fails under an all-reduce; all")
+      ->check(CLI::IsMember({"collectives", "rails", "all"}))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "length of the scene with the rails")
+      ->check(CLI::Range(1.0, 600.0))
+      ->capture_default_str();
+  command->add_flag("--simulated", options->simulated, "rails in a simulation, as where there is no root");
+  command->add_option("--rails-rank", options->rails_rank)->group("");  // what that scene starts
+  command->footer("Examples:\n  tutti demo\n  tutti demo -N 2 -s 64K\n  sudo tutti demo --scene rails");
+  command->callback([options, arguments, &status] {
+    const auto bytes = parse_bytes(options->size);
     if (!bytes) throw CLI::ValidationError("--size", bytes.error().message);
-    status = started_by_launcher() ? run_as_rank(*bytes) : run_launched(*ranks, arguments);
+    status = run_demo(*options, *bytes, arguments);
   });
 }
 

@@ -95,6 +95,7 @@ void become_rank(const Job& job, int rank, const SpawnOptions& options, pid_t la
   if (options.core >= 0) pin_to(options.core);
   wire_descriptors(rank, out, err);
   set_environment(job, rank);
+  for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& argument : options.command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);

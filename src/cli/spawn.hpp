@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -26,6 +27,7 @@ struct SpawnOptions {
   bool pipes = true;      // read its output; else it shares ours
   bool own_group = true;  // a process group of its own, so that signals reach what it starts
   int core = -1;          // pin it there; -1: anywhere
+  std::vector<std::pair<std::string, std::string>> environment;  // besides what all ranks are told, or instead
 };
 
 struct RankProcess {

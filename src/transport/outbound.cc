@@ -64,6 +64,7 @@ class Outbound::Link final : public SendLink {
   LinkId id_;
   LinkSender state_;
   bool refused_ = false;  // a chunk was offered after the peer left
+  bool starved_ = false;  // the chunk offered last waits for credit
 };
 
 std::unique_ptr<SendLink> Outbound::open(const LinkId& id) {
@@ -93,7 +94,8 @@ void Outbound::close(Link& link) {
 
 bool Outbound::send(Link& link, const std::byte* data, std::size_t bytes, OperationTag tag) {
   if (peer_.error()) link.refused_ = true;
-  if (peer_.error() || bytes > peer_.limits().chunk_limit || !link.state_.may_post(bytes)) return false;
+  link.starved_ = !link.state_.may_post(bytes);
+  if (peer_.error() || bytes > peer_.limits().chunk_limit || link.starved_) return false;
   const bool copied = link.state_.will_copy(bytes);
   // With one lane there is nothing to weigh.
   const double now = copied || peer_.lanes().size() < 2 ? 0 : peer_.now();
@@ -179,8 +181,9 @@ void Outbound::lane_up(Lane& lane) {
 }
 
 bool Outbound::awaits() const {
-  return std::any_of(links_.begin(), links_.end(),
-                     [](const auto& each) { return each.second->state_.acked() != each.second->state_.posted(); });
+  return std::any_of(links_.begin(), links_.end(), [](const auto& each) {
+    return each.second->starved_ || each.second->state_.acked() != each.second->state_.posted();
+  });
 }
 
 void Outbound::lane_lost(const Lane& lane) {

@@ -25,7 +25,7 @@ class Outbound {
 
   void lane_up(Lane& lane);
   void lane_lost(const Lane& lane);
-  /// Chunks have not been acknowledged.
+  /// Chunks have not been acknowledged, or wait for credit.
   bool awaits() const;
 
   void transmitted(const FrameHeader& header);

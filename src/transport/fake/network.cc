@@ -164,6 +164,7 @@ class FakeNetwork::End final : public Lane, public std::enable_shared_from_this<
   void complete(const FrameHeader& header, const std::vector<std::byte>& payload) {
     if (!open_ || cut_ || !incoming_) return;
     if (landing_ != nullptr) std::memcpy(landing_, payload.data(), payload.size());
+    network_.count(index(), payload.size());
     incoming_.reset();
     landing_ = nullptr;
     const auto accepted = owner_.complete(*this, header);
@@ -286,6 +287,11 @@ void FakeNetwork::replay(const std::shared_ptr<End>& original, const FrameHeader
   later(delay() * 3, [original, other, copy, payload] {
     if (original->is_open()) other->deliver_again(copy, payload);
   });
+}
+
+void FakeNetwork::count(std::uint32_t index, std::size_t bytes) {
+  if (carried_.size() <= index) carried_.resize(index + 1);
+  carried_[index] += bytes;
 }
 
 std::size_t FakeNetwork::new_source() {

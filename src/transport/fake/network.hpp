@@ -55,6 +55,8 @@ class FakeNetwork {
   std::uint64_t draw(std::uint64_t bound) { return random_() % bound; }
 
   std::uint64_t replays() const { return replays_; }
+  /// Bytes of payloads that have come on lanes of this index.
+  std::uint64_t carried(std::uint32_t index) const { return index < carried_.size() ? carried_[index] : 0; }
 
  private:
   class End;
@@ -75,6 +77,7 @@ class FakeNetwork {
 
   void greet(Peer& one, Peer& other, const WantedLane& lane);
   std::size_t new_source();
+  void count(std::uint32_t index, std::size_t bytes);
   void schedule(std::size_t source, std::uint64_t at, std::function<bool()> happen);
   bool happen(std::size_t source);
   bool is_blocked(const void* from, std::uint32_t index) const;
@@ -86,6 +89,7 @@ class FakeNetwork {
   std::uint64_t now_ = 0;
   std::uint64_t order_ = 0;
   std::uint64_t replays_ = 0;
+  std::vector<std::uint64_t> carried_;  // by lane index
   std::vector<Source> sources_;
   std::vector<std::size_t> free_sources_;
   std::vector<Wire> wires_;

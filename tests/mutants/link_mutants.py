@@ -1,0 +1,86 @@
+"""Faults seeded into the code of lanes and links, one at a time: each must make a test fail.
+
+A mutant is what it breaks, the file below src/transport, a text that stands in it once, and what replaces it.
+"""
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    breaks: str
+    file: str
+    text: str
+    replacement: str
+
+
+MUTANTS = [
+    # A lane is lost.
+    Mutant("chunks are sent again before the receiver has fenced the lane", "outbound.cc",
+           "  // The lane just lost may have carried",
+           "  for (const LostLane& each : std::vector(lost_)) resend(each);\n  //"),
+    Mutant("a fence is answered, but the lane stays in use", "inbound.cc",
+           "  if (same != lanes.end())\n    peer_.lane_down(",
+           "  if (false)\n    peer_.lane_down("),
+    Mutant("a fence is forgotten where its incarnation was not seen yet", "inbound.cc",
+           "  peer_.slot_of(header.lane).end(header.lane_epoch);", ""),
+    Mutant("what has come is not told before a fence is answered", "inbound.cc",
+           "  tell_all(lane);\n  FrameHeader answer;", "  FrameHeader answer;"),
+    Mutant("what a lost lane failed to tell is not told again", "inbound.cc",
+           "  tell_all(peer_.best_lane());", ""),
+    Mutant("fences asked for on a lane are not asked for again when it dies, too", "outbound.cc",
+           "  for (const LostLane& each : lost_) ask_to_fence(each);\n  for (const auto& [id, link] : links_)\n",
+           "  ask_to_fence(lost_.back());\n  for (const auto& [id, link] : links_)\n"),
+    Mutant("openings that a lost lane carried are not announced again", "outbound.cc",
+           "    if (!link->state_.has_credit()) announce(id, FrameType::open);", "    (void)id;"),
+    Mutant("a lost lane is not closed", "peer.cc",
+           "  lost->close();", ""),
+    Mutant("acknowledgements go to a lane that is lost", "inbound.cc",
+           "  if (latest_ == &lane) latest_ = nullptr;", ""),
+    Mutant("a chunk on a lost lane counts as arriving for ever", "link_state.cc",
+           "    slot.state = State::absent;\n", ""),
+    Mutant("the staging of an abandoned chunk stays taken", "link_state.cc",
+           "    free_staging(slot);\n    slot.state = State::absent;", "    slot.state = State::absent;"),
+    Mutant("chunks of earlier incarnations are not sent again", "link_state.cc",
+           "&& lane <= last;", "&& lane == last;"),
+    Mutant("a chunk sent again counts for the lane it was lost on", "link_state.cc",
+           "  chunks_[sequence].lane = lane;\n", "  (void)lane;\n"),
+
+    # Chunks that come twice.
+    Mutant("a chunk that has come is taken once more", "link_state.cc",
+           "  if (slot.state != State::absent) {", "  if (slot.state == State::arriving) {"),
+    Mutant("a chunk counts as here when its copy on another lane is", "link_state.cc",
+           "  if (slot.state != State::arriving || slot.lane != lane) return;",
+           "  if (slot.state != State::arriving) return;"),
+
+    # A lane comes back, or goes silent.
+    Mutant("an incarnation that is over is taken into use again", "peer.cc",
+           "  if (!slot.may_come_up(lane->epoch())) {", "  if (false) {"),
+    Mutant("an older incarnation replaces a newer one", "peer.cc",
+           "    if (before->epoch() >= lane->epoch()) return false;\n", ""),
+    Mutant("fences are not asked for when the first lane comes back", "outbound.cc",
+           "  for (const LostLane& each : lost_) ask_to_fence(each);\n  for (const auto& [id, link] : links_) announce",
+           "  for (const auto& [id, link] : links_) announce"),
+    Mutant("links are not announced when the first lane comes up", "outbound.cc",
+           "  for (const auto& [id, link] : links_) announce(id, FrameType::open);\n", ""),
+    Mutant("a lane that was lost is never dialed again", "lane_slot.cc",
+           "  retry_at_ = held_until_;", "  retry_at_ = kNever;"),
+    Mutant("an attempt that failed is the last", "lane_slot.cc",
+           "  retry_at_ = now + pause_;", "  retry_at_ = kNever;"),
+    Mutant("silence is never judged", "peer.cc",
+           "    if (dead)\n", "    if (false && dead)\n"),
+    Mutant("a lane on which nothing is sent is never probed", "peer.cc",
+           "    if (now - quiet.since < options_.times.probe) continue;", "    if (now > 0) continue;"),
+    Mutant("a sender that waits for credit does not probe", "outbound.cc",
+           "    return each.second->starved_ || ", "    return "),
+
+    # Memory and credit.
+    Mutant("a copied chunk is dropped when its link is closed", "outbound.cc",
+           "  lane.post(header, chunk.data, chunk.copy != nullptr);", "  lane.post(header, chunk.data, false);"),
+    Mutant("memory is released before its chunk is acknowledged", "link_state.cc",
+           "(chunks_[released_].acked || chunks_[released_].copy)) ++released_;",
+           "(chunks_[released_].transmitted || chunks_[released_].copy)) ++released_;"),
+    Mutant("taking a chunk gives no credit back", "link_state.cc",
+           "  slots_.advance();\n  update_grant();", "  slots_.advance();"),
+    Mutant("a lane's load never becomes less", "outbound.cc",
+           "  load.outstanding -= done.load;\n", ""),
+]
