@@ -67,6 +67,15 @@ Status LinkSender::acknowledge(const Acknowledgement& ack, std::vector<Completed
   return {};
 }
 
+void LinkSender::drop_borrowed(std::vector<Completed>& completed) {
+  for (std::uint64_t sequence = acked(); sequence != posted(); ++sequence) {
+    if (chunks_[sequence].copy) continue;
+    transmitted(sequence);
+    acknowledge_one(sequence, completed);
+  }
+  advance();
+}
+
 void LinkSender::drop_all(std::vector<Completed>& completed) {
   for (std::uint64_t sequence = acked(); sequence != posted(); ++sequence) {
     transmitted(sequence);

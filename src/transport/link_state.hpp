@@ -85,6 +85,8 @@ class LinkSender {
   };
   Status acknowledge(const Acknowledgement& ack, std::vector<Completed>& completed);
 
+  /// The caller's memory goes: chunks that lie there count as acknowledged, those that were copied do not.
+  void drop_borrowed(std::vector<Completed>& completed);
   /// The receiver wants no more: all that was posted counts as acknowledged.
   void drop_all(std::vector<Completed>& completed);
 

@@ -26,25 +26,37 @@ FrameHeader header_of(FrameType type, const Lane& lane, const LinkId& link) {
 
 }  // namespace
 
+/// The books of a link. They outlive it, while copies of its chunks are on their way.
+struct Outbound::Sending {
+  Sending(const LinkId& of, const LinkLimits& limits) : id(of), state(limits) {}
+
+  LinkId id;
+  LinkSender state;
+  bool refused = false;  // a chunk was offered after the peer left
+  bool starved = false;  // the chunk offered last waits for credit
+  bool closed = false;
+};
+
 class Outbound::Link final : public SendLink {
  public:
-  Link(std::shared_ptr<Peer> peer, const LinkId& id) : peer_(std::move(peer)), id_(id), state_(peer_->limits()) {}
+  Link(std::shared_ptr<Peer> peer, std::shared_ptr<Sending> sending)
+      : peer_(std::move(peer)), sending_(std::move(sending)) {}
   ~Link() override {
     const std::lock_guard lock(peer_->mutex());
-    peer_->outbound_.close(*this);
+    peer_->outbound_.close(*sending_);
   }
 
   bool send(const std::byte* data, std::size_t bytes, OperationTag tag) override {
     const std::lock_guard lock(peer_->mutex());
-    return peer_->outbound_.send(*this, data, bytes, tag);
+    return peer_->outbound_.send(*sending_, data, bytes, tag);
   }
   std::uint64_t sent() const override {
     const std::lock_guard lock(peer_->mutex());
-    return state_.posted();
+    return sending_->state.posted();
   }
   std::uint64_t released() override {
     const std::lock_guard lock(peer_->mutex());
-    return state_.released();
+    return sending_->state.released();
   }
   std::size_t chunk_limit() const override { return peer_->limits().chunk_limit; }
 
@@ -53,24 +65,21 @@ class Outbound::Link final : public SendLink {
     const std::lock_guard lock(peer_->mutex());
     if (!peer_->error()) return nullptr;
     // A peer that left in order has what it needed; it is missed only by who still needs something from it.
-    if (peer_->left_in_order() && state_.released() == state_.posted() && !refused_) return nullptr;
+    const LinkSender& state = sending_->state;
+    if (peer_->left_in_order() && state.released() == state.posted() && !sending_->refused) return nullptr;
     return &*peer_->error();
   }
 
  private:
-  friend class Outbound;
-
   std::shared_ptr<Peer> peer_;
-  LinkId id_;
-  LinkSender state_;
-  bool refused_ = false;  // a chunk was offered after the peer left
-  bool starved_ = false;  // the chunk offered last waits for credit
+  std::shared_ptr<Sending> sending_;
 };
 
 std::unique_ptr<SendLink> Outbound::open(const LinkId& id) {
-  auto link = std::make_unique<Link>(peer_.shared_from_this(), id);
+  auto sending = std::make_shared<Sending>(id, peer_.limits());
+  auto link = std::make_unique<Link>(peer_.shared_from_this(), sending);
   const std::lock_guard lock(peer_.mutex());
-  links_[id] = link.get();
+  links_[id] = std::move(sending);
   announce(id, FrameType::open);
   return link;
 }
@@ -81,38 +90,45 @@ void Outbound::announce(const LinkId& id, FrameType type) {
   lane.post(header_of(type, lane, id), nullptr, true);
 }
 
-void Outbound::close(Link& link) {
-  const auto found = links_.find(link.id_);
-  if (found != links_.end() && found->second == &link) links_.erase(found);
-  for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id_);
-  for (std::uint64_t sequence = link.state_.acked(); sequence != link.state_.posted(); ++sequence) {
-    const auto& chunk = link.state_.chunk(sequence);
-    if (!chunk.acked) discharge({chunk.lane, chunk.load(), 0}, 0);
-  }
-  announce(link.id_, FrameType::close);
+// The caller's memory goes now; what was copied, and released for that, must still arrive.
+void Outbound::close(Sending& link) {
+  link.closed = true;
+  for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id);
+  completed_.clear();
+  link.state.drop_borrowed(completed_);
+  for (const auto& each : completed_) discharge({each.lane, each.load, 0}, 0);
+  end_if_over(link.id);
 }
 
-bool Outbound::send(Link& link, const std::byte* data, std::size_t bytes, OperationTag tag) {
-  if (peer_.error()) link.refused_ = true;
-  link.starved_ = !link.state_.may_post(bytes);
-  if (peer_.error() || bytes > peer_.limits().chunk_limit || link.starved_) return false;
-  const bool copied = link.state_.will_copy(bytes);
+void Outbound::end_if_over(const LinkId& id) {
+  const auto found = links_.find(id);
+  if (found == links_.end() || !found->second->closed) return;
+  if (!peer_.error() && found->second->state.acked() != found->second->state.posted()) return;
+  links_.erase(found);
+  announce(id, FrameType::close);
+}
+
+bool Outbound::send(Sending& link, const std::byte* data, std::size_t bytes, OperationTag tag) {
+  if (peer_.error()) link.refused = true;
+  link.starved = !link.state.may_post(bytes);
+  if (peer_.error() || bytes > peer_.limits().chunk_limit || link.starved) return false;
+  const bool copied = link.state.will_copy(bytes);
   // With one lane there is nothing to weigh.
   const double now = copied || peer_.lanes().size() < 2 ? 0 : peer_.now();
   Lane* lane = choose(copied ? 0 : chunk_cost(bytes), now);
   if (lane == nullptr) return false;
-  const std::uint64_t sequence = link.state_.post(data, bytes, tag, key_of(lane->index(), lane->epoch()));
+  const std::uint64_t sequence = link.state.post(data, bytes, tag, key_of(lane->index(), lane->epoch()));
   if (!copied) {
-    link.state_.measure(sequence, now);
-    charge(link.state_.chunk(sequence).lane, chunk_cost(bytes));
+    link.state.measure(sequence, now);
+    charge(link.state.chunk(sequence).lane, chunk_cost(bytes));
   }
   post_chunk(*lane, link, sequence);
   return true;
 }
 
-void Outbound::post_chunk(Lane& lane, const Link& link, std::uint64_t sequence) {
-  const LinkSender::Chunk& chunk = link.state_.chunk(sequence);
-  FrameHeader header = header_of(FrameType::data, lane, link.id_);
+void Outbound::post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence) {
+  const LinkSender::Chunk& chunk = link.state.chunk(sequence);
+  FrameHeader header = header_of(FrameType::data, lane, link.id);
   header.bytes = chunk.bytes;
   header.tag = chunk.tag;
   header.sequence = sequence;
@@ -182,7 +198,8 @@ void Outbound::lane_up(Lane& lane) {
 
 bool Outbound::awaits() const {
   return std::any_of(links_.begin(), links_.end(), [](const auto& each) {
-    return each.second->starved_ || each.second->state_.acked() != each.second->state_.posted();
+    const LinkSender& state = each.second->state;
+    return !each.second->closed && (each.second->starved || state.released() != state.posted());
   });
 }
 
@@ -194,7 +211,7 @@ void Outbound::lane_lost(const Lane& lane) {
   // The lane just lost may have carried requests to fence others, and links' openings.
   for (const LostLane& each : lost_) ask_to_fence(each);
   for (const auto& [id, link] : links_)
-    if (!link->state_.has_credit()) announce(id, FrameType::open);
+    if (!link->state.has_credit()) announce(id, FrameType::open);
 }
 
 void Outbound::ask_to_fence(const LostLane& lost) {
@@ -218,13 +235,13 @@ bool Outbound::on_fenced(const FrameHeader& header) {
 
 void Outbound::resend(const LostLane& lost) {
   for (const auto& [id, link] : links_)
-    for (const std::uint64_t sequence : link->state_.unacked_on(key_of(lost.index, lost.epoch))) {
-      const std::size_t load = link->state_.chunk(sequence).load();
+    for (const std::uint64_t sequence : link->state.unacked_on(key_of(lost.index, lost.epoch))) {
+      const std::size_t load = link->state.chunk(sequence).load();
       const double now = load != 0 ? peer_.now() : 0;
       Lane* const roomy = choose(load, now);
       Lane& lane = roomy != nullptr ? *roomy : peer_.best_lane();
-      link->state_.resent(sequence, key_of(lane.index(), lane.epoch()), now);
-      charge(link->state_.chunk(sequence).lane, load);
+      link->state.resent(sequence, key_of(lane.index(), lane.epoch()), now);
+      charge(link->state.chunk(sequence).lane, load);
       post_chunk(lane, *link, sequence);
     }
 }
@@ -234,25 +251,27 @@ void Outbound::on_close(const LinkId& id) {
   if (found == links_.end()) return;
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(id);
   completed_.clear();
-  found->second->state_.drop_all(completed_);
+  found->second->state.drop_all(completed_);
   for (const auto& each : completed_) discharge({each.lane, each.load, 0}, 0);
+  end_if_over(id);
 }
 
 Status Outbound::on_ack(const FrameHeader& header) {
   const auto found = links_.find(header.link);
   if (found == links_.end()) return {};  // closed since
   completed_.clear();
-  auto accepted = found->second->state_.acknowledge({header.sequence, header.arrived, header.credit}, completed_);
+  auto accepted = found->second->state.acknowledge({header.sequence, header.arrived, header.credit}, completed_);
   const bool measured =
       std::any_of(completed_.begin(), completed_.end(), [](const auto& each) { return each.posted_at != 0; });
   const double now = measured ? peer_.now() : 0;
   for (const auto& each : completed_) discharge(each, now);
+  if (found->second->closed) end_if_over(header.link);
   return accepted;
 }
 
 void Outbound::transmitted(const FrameHeader& header) {
   const auto found = links_.find(header.link);
-  if (found != links_.end()) found->second->state_.transmitted(header.sequence);
+  if (found != links_.end()) found->second->state.transmitted(header.sequence);
 }
 
 }  // namespace tutti

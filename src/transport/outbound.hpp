@@ -25,7 +25,7 @@ class Outbound {
 
   void lane_up(Lane& lane);
   void lane_lost(const Lane& lane);
-  /// Chunks have not been acknowledged, or wait for credit.
+  /// The caller's memory is held for want of an acknowledgement, or a chunk waits for credit.
   bool awaits() const;
 
   void transmitted(const FrameHeader& header);
@@ -37,6 +37,7 @@ class Outbound {
 
  private:
   class Link;
+  struct Sending;
   struct LostLane {
     std::uint32_t index;
     std::uint32_t epoch;
@@ -53,10 +54,11 @@ class Outbound {
     double rate(double now) const;
   };
 
-  bool send(Link& link, const std::byte* data, std::size_t bytes, OperationTag tag);
-  void close(Link& link);
+  bool send(Sending& link, const std::byte* data, std::size_t bytes, OperationTag tag);
+  void close(Sending& link);
+  void end_if_over(const LinkId& id);
   void announce(const LinkId& id, FrameType type);
-  void post_chunk(Lane& lane, const Link& link, std::uint64_t sequence);
+  void post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence);
   Lane* choose(std::size_t load, double now);
   bool has_room(const Load& load, double rate) const;
   void charge(LaneKey lane, std::size_t load);
@@ -67,7 +69,7 @@ class Outbound {
   Peer& peer_;
   std::vector<Load> loads_;     // by lane index
   std::vector<LostLane> lost_;  // not fenced by the receiver yet: the latest of each index
-  std::unordered_map<LinkId, Link*> links_;
+  std::unordered_map<LinkId, std::shared_ptr<Sending>> links_;
   std::vector<LinkSender::Completed> completed_;  // scratch
 };
 

@@ -31,7 +31,7 @@ MUTANTS = [
            "  for (const LostLane& each : lost_) ask_to_fence(each);\n  for (const auto& [id, link] : links_)\n",
            "  ask_to_fence(lost_.back());\n  for (const auto& [id, link] : links_)\n"),
     Mutant("openings that a lost lane carried are not announced again", "outbound.cc",
-           "    if (!link->state_.has_credit()) announce(id, FrameType::open);", "    (void)id;"),
+           "    if (!link->state.has_credit()) announce(id, FrameType::open);", "    (void)id;"),
     Mutant("a lost lane is not closed", "peer.cc",
            "  lost->close();", ""),
     Mutant("acknowledgements go to a lane that is lost", "inbound.cc",
@@ -71,9 +71,11 @@ MUTANTS = [
     Mutant("a lane on which nothing is sent is never probed", "peer.cc",
            "    if (now - quiet.since < options_.times.probe) continue;", "    if (now > 0) continue;"),
     Mutant("a sender that waits for credit does not probe", "outbound.cc",
-           "    return each.second->starved_ || ", "    return "),
+           "(each.second->starved || state", "(state"),
 
     # Memory and credit.
+    Mutant("what a closed link had copied is not sent again", "outbound.cc",
+           "  link.state.drop_borrowed(completed_);", "  link.state.drop_all(completed_);"),
     Mutant("a copied chunk is dropped when its link is closed", "outbound.cc",
            "  lane.post(header, chunk.data, chunk.copy != nullptr);", "  lane.post(header, chunk.data, false);"),
     Mutant("memory is released before its chunk is acknowledged", "link_state.cc",

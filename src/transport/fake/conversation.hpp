@@ -51,10 +51,10 @@ class Conversation {
   Draw draw_;
   std::uint64_t chunks_;
   std::uint64_t allowed_ = ~std::uint64_t{0};
-  std::unique_ptr<SendLink> send_;
-  std::unique_ptr<RecvLink> recv_;
   std::deque<std::vector<std::byte>> memory_;    // of chunks sent and not released
   std::deque<std::vector<std::byte>> landings_;  // of chunks expected and not taken; empty: anywhere
+  std::unique_ptr<SendLink> send_;               // these go first
+  std::unique_ptr<RecvLink> recv_;
   std::uint64_t reused_ = 0;
   std::uint64_t expected_ = 0;
   std::uint64_t taken_ = 0;

@@ -209,5 +209,18 @@ TEST(LaneCases, CopiedChunksComeThoughTheirSenderIsGone) {
   EXPECT_TRUE(two.until([&] { return stream.take(); }));
 }
 
+TEST(LaneCases, WhatALinkHadCopiedArrivesThoughItIsClosedAndItsLaneLost) {
+  Two two(2);
+  Stream stream(*two.one, *two.other, 50);
+  stream.expect();
+  stream.expect();
+  ASSERT_TRUE(two.until([&] { return stream.offer(); }));
+  ASSERT_TRUE(two.until([&] { return stream.take(); }));
+  two.block(0);
+  ASSERT_TRUE(stream.offer());
+  stream.close_sender();
+  EXPECT_TRUE(two.until([&] { return stream.take(); }));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -91,7 +91,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
 void Connection::finished(const Outgoing& frame) {
   count(poller_->counters().frames_sent, 1);
   if (frame.header.bytes != 0) count(poller_->counters().payload_sent, frame.header.bytes);
-  if (!frame.owned) owner_.transmitted(*this, frame.header);
+  owner_.transmitted(*this, frame.header);
 }
 
 void Connection::post(const FrameHeader& header, const std::byte* payload, bool keep) {

@@ -47,7 +47,8 @@ class Connection final : public Lane {
   const std::optional<Error>& failure() const { return failure_; }
   bool peer_said_bye() const { return peer_said_bye_; }
   bool is_open() const { return static_cast<bool>(socket_); }
-  bool has_queued() const { return !outgoing_.empty(); }
+  /// Something is queued, or has not been acknowledged by the peer's kernel when silence() was last asked.
+  bool is_unsettled() const { return !settled_ || !outgoing_.empty(); }
   std::uint64_t id() const { return id_; }
 
  private:

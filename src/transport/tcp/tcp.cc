@@ -41,6 +41,7 @@ Tcp::Impl::~Impl() {
     return;
   }
   if (reception_) reception_->stop();
+  stopping_ = true;
   farewell();
   const Error closed = fail(ErrorCode::aborted, "the transport was closed").value();
   for (auto& [key, known] : peers_) {
@@ -49,7 +50,8 @@ Tcp::Impl::~Impl() {
   }
 }
 
-// What is queued goes out, so that a peer gets what was already released here, and then the goodbye.
+// What is queued goes out, so that a peer gets what was already released here, and then the goodbye. A lane may fail
+// now, too: what it had not brought over goes by the others.
 void Tcp::Impl::farewell() {
   for (auto& [id, watched] : watched_) {
     const std::lock_guard lock(watched.peer->mutex());
@@ -57,13 +59,14 @@ void Tcp::Impl::farewell() {
   }
   const Deadline deadline = Deadline::in(kFarewell);
   while (!deadline.passed()) {
-    const bool queued = std::any_of(watched_.begin(), watched_.end(), [](const auto& each) {
+    tick();
+    const bool under_way = std::any_of(watched_.begin(), watched_.end(), [](const auto& each) {
       const std::lock_guard lock(each.second.peer->mutex());
-      return each.second.connection->is_open() && each.second.connection->has_queued();
+      return each.second.connection->is_open() && each.second.connection->is_unsettled();
     });
-    if (!queued) break;
+    if (!under_way) break;
     pollfd entry{poller_->descriptor(), POLLIN, 0};
-    ::poll(&entry, 1, deadline.poll_milliseconds(10));
+    ::poll(&entry, 1, deadline.poll_milliseconds(2));
     drive_ready();
   }
   // Bytes left unread would turn the end of the connection into a reset.

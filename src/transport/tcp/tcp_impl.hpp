@@ -107,7 +107,8 @@ class Tcp::Impl final : public Reception::Host {
   std::atomic<std::uint64_t> hot_{0};    // the connection that last brought something
   std::uint64_t drives_seen_ = 0;        // by the thread
   std::atomic<int> sleepers_{0};
-  Ports ports_;  // the thread's
+  Ports ports_;            // the thread's
+  bool stopping_ = false;  // there is no thread any more
   std::unique_ptr<Reception> reception_;
 };
 

@@ -162,6 +162,7 @@ double Tcp::Impl::tick() {
       next = std::min(next, known.peer->tick(wanted));
       changed = changed || known.peer->lanes().size() != lanes || known.peer->error();
     }
+    if (stopping_) continue;
     for (const WantedLane& lane : wanted) dial(id, known, lane);
   }
   drop_removed();
