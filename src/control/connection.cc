@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/door.hpp"
 #include "control/wire.hpp"
 
 namespace tutti {
@@ -25,6 +26,9 @@ std::vector<std::byte> encode_greeting(const Greeting& greeting) {
   return encode_frame(ControlFrame::greeting, out.take());
 }
 
+// What comes through a door comes from this host.
+SocketAddress remote_of(const ControlWay& way) { return way.by_door() ? SocketAddress::loopback() : way.address; }
+
 // Without reading what it said.
 bool gone(int descriptor) {
   std::byte next;
@@ -34,23 +38,34 @@ bool gone(int descriptor) {
 
 }  // namespace
 
-ControlConnection::ControlConnection(Fd socket, const SocketAddress& remote, Side side, const JobKey& key)
+ControlConnection::ControlConnection(Fd socket, const ControlWay& way, Side side, const JobKey& key)
     : socket_(std::move(socket)),
-      remote_(remote),
-      state_(side == Side::connector ? State::connecting : State::proving),
-      handshake_(std::in_place, side, Purpose::control, key, remote) {}
+      remote_(remote_of(way)),
+      by_door_(way.by_door()),
+      name_(way.to_string()),
+      // A door is open at once.
+      state_(side == Side::connector && !by_door_ ? State::connecting : State::proving),
+      handshake_(std::in_place, side, Purpose::control, key, remote_) {}
 
-Result<ControlConnection> ControlConnection::dial(const SocketAddress& remote, const JobKey& key,
-                                                  const Greeting& greeting) {
-  auto socket = start_connect(remote);
+Result<ControlConnection> ControlConnection::dial(const ControlWay& way, const JobKey& key, const Greeting& greeting) {
+  auto socket = way.by_door() ? knock(way.door) : start_connect(way.address);
   if (!socket) return tl::unexpected(socket.error());
-  ControlConnection connection(std::move(*socket), remote, Side::connector, key);
+  ControlConnection connection(std::move(*socket), way, Side::connector, key);
   connection.own_greeting_ = greeting;
   return connection;
 }
 
+Result<ControlConnection> ControlConnection::forward(const ControlWay& way, const JobKey& key,
+                                                     const Greeting& greeting) {
+  auto connection = dial(way, key, greeting);
+  if (connection) connection->forwards_ = true;
+  return connection;
+}
+
 ControlConnection ControlConnection::accepted(Accepted accepted, const JobKey& key) {
-  return {std::move(accepted.connection), accepted.peer, Side::acceptor, key};
+  const bool by_door = accepted.peer.family() == AF_UNIX;
+  const ControlWay way{accepted.peer, by_door ? "a process of this host" : ""};
+  return {std::move(accepted.connection), way, Side::acceptor, key};
 }
 
 std::uint32_t ControlConnection::events() const {
@@ -65,19 +80,22 @@ Result<std::size_t> ControlConnection::advance(const Receive& receive) {
   if (state_ == State::connecting) {
     if (const int error = connect_result(socket_.get()); error != 0) {
       nobody_listens_ = error == ECONNREFUSED;
-      return fail(ErrorCode::system, fmt::format("connecting to {}: {}", remote_.to_string(), std::strerror(error)));
+      return fail(ErrorCode::system, fmt::format("connecting to {}: {}", name_, std::strerror(error)));
     }
     state_ = State::proving;
   }
   if (state_ == State::proving)
     if (auto proven = prove(); !proven) return tl::unexpected(proven.error());
   if (state_ == State::proving) return std::size_t{0};
-  if (awaits_welcome() && gone(socket_.get()))
-    return fail(ErrorCode::system, fmt::format("{} went away", remote_.to_string()));
+  if (forwards_) {
+    if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
+    return std::size_t{0};
+  }
+  if (awaits_welcome() && gone(socket_.get())) return fail(ErrorCode::system, fmt::format("{} went away", name_));
   // First what came: a peer's goodbye counts even where sending to it fails.
   auto got = read(receive);
   if (!got) return got;
-  if (overflowed_) return fail(ErrorCode::system, fmt::format("{} takes no more", remote_.to_string()));
+  if (overflowed_) return fail(ErrorCode::system, fmt::format("{} takes no more", name_));
   if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
   return got;
 }
@@ -121,10 +139,10 @@ Status ControlConnection::parse(const Receive& receive) {
     const auto bytes = header.get<std::uint32_t>();
     const auto kind = header.get<ControlFrame>();
     if (bytes > kFrameLimit)
-      return fail(ErrorCode::refused, fmt::format("{} announces a frame of {} bytes, more than {}", remote_.to_string(),
-                                                  bytes, kFrameLimit));
+      return fail(ErrorCode::refused,
+                  fmt::format("{} announces a frame of {} bytes, more than {}", name_, bytes, kFrameLimit));
     if (state_ == State::greeting && (kind != ControlFrame::greeting || bytes != 32))
-      return fail(ErrorCode::refused, fmt::format("{} does not greet", remote_.to_string()));
+      return fail(ErrorCode::refused, fmt::format("{} does not greet", name_));
     if (input_.size() - at - kFrameHeader < bytes) break;
     const auto payload = std::span<const std::byte>(input_).subspan(at + kFrameHeader, bytes);
     at += kFrameHeader + bytes;
@@ -147,7 +165,7 @@ Status ControlConnection::take_greeting(std::span<const std::byte> payload) {
   }
   if (own_greeting_) {
     if (greeting.from != own_greeting_->to || greeting.to != own_greeting_->from)
-      return fail(ErrorCode::refused, fmt::format("{} is not the process we looked for", remote_.to_string()));
+      return fail(ErrorCode::refused, fmt::format("{} is not the process we looked for", name_));
     state_ = State::open;
   }
   greeting_ = greeting;

@@ -23,6 +23,15 @@
 
 namespace tutti {
 
+/// Where to connect: to an address, or to a door of this host.
+struct ControlWay {
+  SocketAddress address;
+  std::string door;  // empty: the address counts
+
+  bool by_door() const { return !door.empty(); }
+  std::string to_string() const { return by_door() ? door : address.to_string(); }
+};
+
 struct Greeting {
   ProcessId from;
   ProcessId to;
@@ -39,13 +48,19 @@ class ControlConnection {
   };
   using Receive = std::function<void(ControlFrame kind, std::span<const std::byte> payload)>;
 
-  static Result<ControlConnection> dial(const SocketAddress& remote, const JobKey& key, const Greeting& greeting);
+  static Result<ControlConnection> dial(const ControlWay& way, const JobKey& key, const Greeting& greeting);
+  /// For another process, whose greeting it is: once forwarded(), the rest is between that one and the peer.
+  static Result<ControlConnection> forward(const ControlWay& way, const JobKey& key, const Greeting& greeting);
   static ControlConnection accepted(Accepted accepted, const JobKey& key);
 
   int descriptor() const { return socket_.get(); }
   std::uint32_t events() const;
   State state() const { return state_; }
+  /// Where it leads to or comes from. Processes at a door have no address.
   const SocketAddress& remote() const { return remote_; }
+  bool by_door() const { return by_door_; }
+  /// For messages.
+  const std::string& name() const { return name_; }
   /// What the peer said, once it has.
   const std::optional<Greeting>& greeting() const { return greeting_; }
 
@@ -57,6 +72,10 @@ class ControlConnection {
   void welcome(const Greeting& own);
   /// Until the owner can tell whether the greeting is right, what follows stays in the socket.
   bool awaits_welcome() const { return state_ == State::greeting && greeting_.has_value(); }
+
+  bool forwarded() const { return forwards_ && state_ == State::greeting && idle(); }
+  /// Of a connection that awaits welcome, or has forwarded: nothing that follows was read. The rest is of no use then.
+  Fd take() { return std::move(socket_); }
 
   /// Queues an encoded frame; false where the peer has not taken kQueueLimit bytes. Since nothing may be left out, the
   /// connection is then over: the next advance() fails.
@@ -74,7 +93,7 @@ class ControlConnection {
   static constexpr std::size_t kQueueLimit = 2 * Session::kLimit;
 
  private:
-  ControlConnection(Fd socket, const SocketAddress& remote, Side side, const JobKey& key);
+  ControlConnection(Fd socket, const ControlWay& way, Side side, const JobKey& key);
 
   Status prove();
   Result<std::size_t> read(const Receive& receive);
@@ -84,6 +103,8 @@ class ControlConnection {
 
   Fd socket_;
   SocketAddress remote_;
+  bool by_door_;
+  std::string name_;
   State state_;
   std::optional<Handshake> handshake_;
   std::optional<Greeting> own_greeting_;  // dialed: goes out once proven
@@ -95,6 +116,7 @@ class ControlConnection {
   bool ended_output_ = false;
   bool overflowed_ = false;
   bool nobody_listens_ = false;
+  bool forwards_ = false;
 };
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "base/interfaces.hpp"
+#include "base/log.hpp"
 #include "base/settings.hpp"
 #include "control/process_watch.hpp"
 
@@ -16,27 +17,27 @@ namespace tutti {
 namespace {
 
 // Where to listen, and under which addresses others find it.
-struct Doors {
+struct Ports {
   std::vector<SocketAddress> listen;
   std::vector<SocketAddress> published;  // port 0: that of the listener of the same family
 };
 
-Result<Doors> doors_of(const ControlOptions& options, const JobKey& key) {
-  if (!options.listen.empty()) return Doors{options.listen, options.listen};
+Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
+  if (!options.listen.empty()) return Ports{options.listen, options.listen};
   auto chosen = chosen_interfaces();
   if (!chosen) return tl::unexpected(chosen.error());
-  Doors doors;
+  Ports ports;
   for (const Interface& interface : *chosen)
     for (const SocketAddress& address : interface.addresses) {
       // Without a secret nobody from outside may come in; those of this host come by loopback.
       const SocketAddress usable = key.allows(address) ? address : SocketAddress::loopback(address.family());
       const SocketAddress listen = key.allows(address) ? SocketAddress::any(address.family()) : usable;
-      if (std::find(doors.listen.begin(), doors.listen.end(), listen) == doors.listen.end())
-        doors.listen.push_back(listen);
-      if (std::find(doors.published.begin(), doors.published.end(), usable) == doors.published.end())
-        doors.published.push_back(usable);
+      if (std::find(ports.listen.begin(), ports.listen.end(), listen) == ports.listen.end())
+        ports.listen.push_back(listen);
+      if (std::find(ports.published.begin(), ports.published.end(), usable) == ports.published.end())
+        ports.published.push_back(usable);
     }
-  return doors;
+  return ports;
 }
 
 std::thread start_without_signals(std::function<void()> body) {
@@ -64,11 +65,12 @@ Control::Control(const std::string& secret, const ControlOptions& options, doubl
 Result<std::unique_ptr<Control>> Control::start(const std::string& secret, ControlOptions options) {
   const double timeout = options.heartbeat_timeout > 0 ? options.heartbeat_timeout : settings().heartbeat_timeout;
   std::unique_ptr<Control> control(new Control(secret, options, timeout));
-  auto doors = doors_of(options, JobKey(secret));
-  if (!doors) return tl::unexpected(doors.error());
+  auto ports = ports_of(options, JobKey(secret));
+  if (!ports) return tl::unexpected(ports.error());
   if (auto opened = control->reactor_.open(); !opened) return tl::unexpected(opened.error());
-  auto bound = control->switchboard_.listen(doors->listen);
+  auto bound = control->switchboard_.listen(ports->listen);
   if (!bound) return tl::unexpected(bound.error());
+  control->open_door();
   if (auto started = control->switchboard_.start(control->world_.events()); !started)
     return tl::unexpected(started.error());
 
@@ -76,8 +78,9 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
   self.id = options.id;
   self.pid = ::getpid();
   self.start_time = start_time_of(self.pid).value_or(0);
+  self.door = control->door_.path();
   self.host = options.host.empty() ? host_identity() : options.host;
-  for (const SocketAddress& address : doors->published)
+  for (const SocketAddress& address : ports->published)
     for (const SocketAddress& listener : *bound)
       if (listener.family() == address.family() && (listener.is_any() || listener.host() == address.host())) {
         self.addresses.push_back(address.with_port(listener.port()));
@@ -85,6 +88,14 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
       }
   control->thread_ = start_without_signals([raw = control.get()] { raw->run(); });
   return control;
+}
+
+// Only detours need it.
+void Control::open_door() {
+  auto door = Door::open(ProcessId::random());
+  if (!door) return log::info("the control plane does without a door: {}", door.error().message);
+  door_ = std::move(*door);
+  switchboard_.listen(door_.take_listener());
 }
 
 bool Control::forked() const { return ::getpid() != owner_; }

@@ -8,7 +8,8 @@
 // Death is known to all within a second: a process of this host that ends (pidfd), a connection that ends without
 // goodbye and cannot be opened again because nobody listens any more. A host that is silent for `heartbeat_timeout` on
 // all its addresses counts as dead; a process of this host that is merely stopped does not. A connection that fails
-// between processes that live is replaced, over another address where there is one, and loses nothing.
+// between processes that live is replaced, over another address where there is one, and loses nothing. Where no address
+// of a process answers, other processes of its host or of ours pass the connection on.
 // This process's own absence (stopped, suspended) is never held against others. A process that the others declared dead
 // while it lives learns so: on_death is called with its own index.
 //
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/door.hpp"
 #include "base/process_id.hpp"
 #include "control/control_peer.hpp"
 #include "control/handler_table.hpp"
@@ -100,7 +102,7 @@ class Control {
  private:
   Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout);
 
-  Status open(const ControlOptions& options);
+  void open_door();
   void run();
   Status check(int process, std::span<const std::byte> bytes) const;
   bool forked() const;
@@ -115,6 +117,7 @@ class Control {
   Switchboard switchboard_;
   World world_;
   ControlPeer self_;
+  Door door_;
   bool joined_ = false;   // under mutex_
   bool stopped_ = false;  // under mutex_
   std::mutex mutex_;

@@ -9,10 +9,12 @@
 #include <random>
 #include <thread>
 
+#include "control/control_peer.hpp"
 #include "control/mailbox.hpp"
 #include "control/overlay.hpp"
 #include "control/process_watch.hpp"
 #include "control/reactor.hpp"
+#include "control/wire.hpp"
 
 namespace tutti {
 namespace {
@@ -100,6 +102,35 @@ TEST(ProcessWatch, SeesTheEndOfAProcessAndIsNotFooledByAReusedPid) {
   EXPECT_TRUE(becomes_readable(watch.descriptor.get()));
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(watch_process(child, *start).gone);
+}
+
+TEST(ControlPeer, SurvivesTheJourneyAndAnOverlongDoorDoesNot) {
+  ControlPeer peer;
+  peer.id = ProcessId::random();
+  peer.addresses = {SocketAddress::loopback(AF_INET, 1234)};
+  peer.pid = 17;
+  peer.start_time = 4711;
+  peer.host = "a host";
+  peer.door = "/proc/17/fd/9";
+  const auto bytes = peer.encode();
+  const auto decoded = ControlPeer::decode(bytes);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->id, peer.id);
+  EXPECT_EQ(decoded->addresses, peer.addresses);
+  EXPECT_EQ(decoded->pid, peer.pid);
+  EXPECT_EQ(decoded->start_time, peer.start_time);
+  EXPECT_EQ(decoded->host, peer.host);
+  EXPECT_EQ(decoded->door, peer.door);
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(ControlPeer::decode(std::span(bytes).first(length))) << length;
+  const std::string overlong(ControlPeer::kDoorLimit + 1, 'x');
+  peer.door = overlong;
+  EXPECT_EQ(ControlPeer::decode(peer.encode()).value().door, "");
+  WireWriter out;
+  for (int number = 0; number < 4; ++number) out.put(std::uint64_t{1});
+  for (const std::string& text : {std::string("a host"), overlong}) out.put_text(text);
+  out.put(std::uint32_t{0});
+  EXPECT_FALSE(ControlPeer::decode(out.take()));
 }
 
 TEST(Reactor, CountsItsOwnAbsenceForNobody) {

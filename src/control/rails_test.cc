@@ -4,9 +4,9 @@
 
 #include <chrono>
 
-#include "base/handshake.hpp"
 #include "control/control_test_support.hpp"
 #include "control/frame.hpp"
+#include "control/test_impostor.hpp"
 #include "control/test_proxy.hpp"
 
 namespace tutti {
@@ -176,49 +176,6 @@ TEST_F(Rails, AGoodbyeSurvivesACut) {
   EXPECT_TRUE(leaves.wait_for_count(1));
   ASSERT_TRUE(messages[0].wait_for_count(100));
 }
-
-// A process of the world that speaks for itself.
-class Impostor {
- public:
-  explicit Impostor(ProcessId id) : id_(id) {}
-
-  void connect(const ControlPeer& to) {
-    auto socket = connect_once(to.addresses[0], Deadline::in(5));
-    ASSERT_TRUE(socket);
-    ASSERT_TRUE(authenticate(socket->get(), Side::connector, Purpose::control, JobKey("secret"), Deadline::in(5)));
-    socket_ = std::move(*socket);
-    WireWriter greeting;
-    for (const ProcessId& id : {id_, to.id}) {
-      greeting.put(id.high);
-      greeting.put(id.low);
-    }
-    send(encode_frame(ControlFrame::greeting, greeting.take()));
-  }
-  void send(const std::vector<std::byte>& frame) { ASSERT_TRUE(send_all(socket_.get(), frame, Deadline::in(5))); }
-  void say(std::uint64_t number, const std::string& text) {
-    WireWriter out;
-    out.put(kTopic);
-    out.put_raw(bytes_of(text));
-    auto frame = encode_frame(ControlFrame::message, out.take());
-    set_number(frame, number);
-    send(frame);
-  }
-  void acknowledge(std::uint64_t number) {
-    WireWriter out;
-    out.put(number);
-    send(encode_frame(ControlFrame::heartbeat, out.take()));
-  }
-  bool is_hung_up_on() {
-    std::byte byte;
-    while (true)
-      if (auto got = recv_all(socket_.get(), std::span(&byte, 1), Deadline::in(5)); !got)
-        return got.error().code != ErrorCode::timed_out;
-  }
-
- private:
-  ProcessId id_;
-  Fd socket_;
-};
 
 TEST(RailsRules, AConnectionThatBreaksThemEndsAndTheSessionGoesOn) {
   auto control = Control::start("secret", on_loopback()).value();

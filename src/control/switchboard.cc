@@ -82,8 +82,8 @@ void Switchboard::make_room_for_stranger() {
   }
 }
 
-Result<Switchboard::Id> Switchboard::dial(const SocketAddress& remote, const Greeting& greeting, double seconds) {
-  auto connection = ControlConnection::dial(remote, key_, greeting);
+Result<Switchboard::Id> Switchboard::dial(const ControlWay& way, const Greeting& greeting, double seconds) {
+  auto connection = ControlConnection::dial(way, key_, greeting);
   if (!connection) return tl::unexpected(connection.error());
   return add(std::move(*connection), true, seconds);
 }
@@ -153,11 +153,19 @@ void Switchboard::welcome(Id id, const Greeting& own) {
   }
 }
 
+void Switchboard::pass_on(Id id, std::vector<ControlWay> ways) {
+  Entry* entry = find(id);
+  if (entry == nullptr || !entry->connection.awaits_welcome()) return;
+  reactor_.unwatch(entry->watch);
+  passages_.open(entry->connection.take(), *entry->connection.greeting(), std::move(ways));
+  close(id);
+}
+
 void Switchboard::queue(Id id, std::span<const std::byte> frame) {
   Entry* entry = find(id);
   if (entry == nullptr) return;
   if (!entry->connection.queue(frame) && entry->connection.state() == ControlConnection::State::open)
-    complain(fmt::format("{} takes no control messages; the connection ends", entry->connection.remote().to_string()));
+    complain(fmt::format("{} takes no control messages; the connection ends", entry->connection.name()));
   refresh(*entry);
 }
 
@@ -200,12 +208,12 @@ void Switchboard::close(Id id) {
 
 double Switchboard::expire() {
   const double now = reactor_.now();
-  double next = kNever;
+  double next = passages_.tick();
   if (listen_again_at_ > 0 && now >= listen_again_at_) {
     listen_again_at_ = 0;
     for (Listener& each : listeners_) reactor_.change(each.watch, EPOLLIN);
   }
-  if (listen_again_at_ > 0) next = listen_again_at_;
+  if (listen_again_at_ > 0) next = std::min(next, listen_again_at_);
   std::vector<Id> late;
   for (const auto& [id, entry] : connections_) {
     if (entry->connection.deadline <= now) late.push_back(id);
@@ -216,7 +224,7 @@ double Switchboard::expire() {
     if (entry == nullptr) continue;
     Error error;
     error.code = ErrorCode::timed_out;
-    error.message = fmt::format("{} did not answer in time", entry->connection.remote().to_string());
+    error.message = fmt::format("{} did not answer in time", entry->connection.name());
     end(id, error);
   }
   return late.empty() ? next : now;

@@ -1,7 +1,7 @@
-// All connections of a control plane, and the doors they come in by: accepts, dials, proves, times out, and tells its
-// owner what happened on each, by number. Strangers are held apart, bounded in number and time, so that they cost
-// nobody else anything; they are logged, at most one line a second.
-// One thread, that of the reactor. The owner's callbacks may call anything here.
+// All connections of a control plane, and where they come in: accepts, dials, proves, times out, and tells its owner
+// what happened on each, by number. Some are passed on: see passages.hpp. Strangers are held apart, bounded in number
+// and time, so that they cost nobody else anything; they are logged, at most one line a second. One thread, that of the
+// reactor. The owner's callbacks may call anything here.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "control/connection.hpp"
+#include "control/passages.hpp"
 #include "control/reactor.hpp"
 
 namespace tutti {
@@ -32,21 +33,28 @@ class Switchboard {
   };
 
   /// `patience`: seconds that a stranger may take to prove itself.
-  Switchboard(Reactor& reactor, JobKey key, double patience) : reactor_(reactor), key_(key), patience_(patience) {}
+  Switchboard(Reactor& reactor, JobKey key, double patience)
+      : reactor_(reactor), key_(key), patience_(patience), passages_(reactor, key) {}
   ~Switchboard();
   Switchboard(const Switchboard&) = delete;
   Switchboard& operator=(const Switchboard&) = delete;
 
   /// Listens on each address. Returns where, with ports. start() lets connections in.
   Result<std::vector<SocketAddress>> listen(const std::vector<SocketAddress>& addresses);
+  /// Listens at a door of this process too.
+  void listen(Fd door) { listeners_.push_back({std::move(door), 0}); }
   Status start(Events events);
   /// Lets nobody in any more, and turns away those who have not proven themselves.
   void stop_listening();
 
-  Result<Id> dial(const SocketAddress& remote, const Greeting& greeting, double seconds);
+  Result<Id> dial(const ControlWay& way, const Greeting& greeting, double seconds);
   void welcome(Id id, const Greeting& own);
   void queue(Id id, std::span<const std::byte> frame);
+  /// For accepted connections that have greeted: the rest is between whoever dialed and the one that was greeted, who
+  /// is found by one of `ways`. The connection is none of the owner's any more.
+  void pass_on(Id id, std::vector<ControlWay> ways);
   const SocketAddress& remote(Id id) const { return connections_.at(id)->connection.remote(); }
+  bool by_door(Id id) const { return connections_.at(id)->connection.by_door(); }
   /// Nothing waits to be sent.
   bool idle(Id id) const;
   /// Takes in what has come on it already.
@@ -56,7 +64,8 @@ class Switchboard {
   /// The same with a last frame, where the peer may count this connection as open; else closes it.
   void hang_up(Id id, std::span<const std::byte> last, double seconds);
   void close(Id id);
-  bool empty() const { return connections_.empty(); }
+  /// No connection is left, nor one of others that goes through here.
+  bool empty() const { return connections_.empty() && passages_.empty(); }
 
   /// Ends those whose time is over, and says when to be called again.
   double expire();
@@ -94,6 +103,7 @@ class Switchboard {
   Events events_;
   std::vector<Listener> listeners_;
   std::map<Id, std::unique_ptr<Entry>> connections_;  // oldest first
+  Passages passages_;
   Id next_id_ = 1;
   std::size_t strangers_ = 0;
   double listen_again_at_ = 0;  // out of descriptors until then; 0: listening

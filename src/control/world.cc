@@ -77,17 +77,18 @@ void World::greeted(Id id, const Greeting& greeting) {
 }
 
 void World::admit(Id id, const Greeting& greeting) {
-  const auto found =
-      std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.info.id == greeting.from; });
-  if (found == peers_.end() || greeting.to != peers_[self_].info.id || alone_) {
+  const int process = find(greeting.from);
+  const int to = find(greeting.to);
+  if (process < 0 || to < 0 || alone_) {
     log::warn("a control connection from process {} is not meant for this world", greeting.from.to_string());
     return switchboard_.close(id);
   }
-  const int process = static_cast<int>(found - peers_.begin());
   if (process == self_) return switchboard_.close(id);
-  if (!found->dial || found->dial->connection != id) switchboard_.welcome(id, {peers_[self_].info.id, greeting.from});
-  if (said_goodbye_ && !found->begun) return switchboard_.hang_up(id, goodbye_, kFarewellSeconds);
-  if (found->living) return open_to(process, id);
+  if (to != self_) return pass_on(id, process, to);
+  const Peer& peer = peers_[process];
+  if (!peer.dial || peer.dial->connection != id) switchboard_.welcome(id, {peers_[self_].info.id, greeting.from});
+  if (said_goodbye_ && !peer.begun) return switchboard_.hang_up(id, goodbye_, kFarewellSeconds);
+  if (peer.living) return open_to(process, id);
   acknowledge(process, id);
   if (roster_.left(process)) {
     processes_.emplace_back(id, process);  // it has left, but what it said before may still be to come
@@ -96,6 +97,12 @@ void World::admit(Id id, const Greeting& greeting) {
   // It was declared dead, and does not know.
   for (const Frame& absence : absences_) switchboard_.queue(id, absence);
   switchboard_.drain(id, kFarewellSeconds);
+}
+
+int World::find(const ProcessId& id) const {
+  for (std::size_t process = 0; process < peers_.size(); ++process)
+    if (peers_[process].info.id == id) return static_cast<int>(process);
+  return -1;
 }
 
 int World::process_of(Id id) const {
@@ -117,8 +124,8 @@ void World::draw_overlay() {
 void World::watch(int process) {
   Peer& peer = peers_[process];
   const ControlPeer& own = peers_[self_].info;
-  const bool same_host = peer.info.host == own.host && !own.host.empty();
-  if (!peer.living || peer.watched || !same_host || peer.info.pid <= 0 || peer.info.start_time == 0) return;
+  if (!peer.living || peer.watched || !same_host(self_, process) || peer.info.pid <= 0 || peer.info.start_time == 0)
+    return;
   if (peer.info.pid == own.pid) {
     peer.watched = true;  // another Control of this process
     return;

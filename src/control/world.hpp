@@ -3,11 +3,13 @@
 //
 // Two processes that have once been connected hold a session, which is an edge of the overlay: floods go over all of
 // them, and both ends watch it. Connections only carry it: one that ends or falls silent is replaced, over the next
-// address of the peer, and what may be lost is sent again. When processes die or leave, the overlay is drawn anew among
-// the living, and new edges begin with what was flooded lately, so that nothing is lost to those whose neighbours all
-// died. A process that learns that it was declared dead itself blames nobody for the connections that end then.
+// address of the peer or by way of a process near it, and what may be lost is sent again. When processes die or leave,
+// the overlay is drawn anew among the living, and new edges begin with what was flooded lately, so that nothing is lost
+// to those whose neighbours all died. A process that learns that it was declared dead itself blames nobody for the
+// connections that end then.
 //
-// world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_flood.cc: what travels.
+// world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_detours.cc: those that other
+// processes pass on. world_flood.cc: what travels.
 // One thread, that of the reactor.
 #pragma once
 
@@ -61,16 +63,21 @@ class World {
   using Id = Switchboard::Id;
   using Frame = std::vector<std::byte>;
 
-  // An attempt to connect, over all addresses of the peer in turn, again and again.
+  struct Step {
+    ControlWay way;
+    std::optional<std::size_t> address;  // of the peer; none: a detour, of which only success tells anything
+  };
+  // An attempt to connect, round after round: over all addresses of the peer in turn, then by detours.
   struct Dial {
     std::optional<Id> connection;
-    std::size_t first = 0;  // the address that a round begins with
-    std::size_t address = 0;
+    std::vector<Step> round;
+    std::size_t step = 0;     // of the round
     std::size_t refused = 0;  // addresses of this round at which nobody listens
+    int rounds = 0;           // that are over
+    std::size_t detours = 0;  // that they tried
     double began = 0;
     double retry_at = 0;
     double pause = 0;
-    double patience = 0;  // for one address
   };
   // An open connection.
   struct Link {
@@ -101,6 +108,7 @@ class World {
 
   void greeted(Id id, const Greeting& greeting);
   void admit(Id id, const Greeting& greeting);
+  int find(const ProcessId& id) const;
   void open_to(int process, Id id);
   void begin_session(int process);
   void note_address(Peer& peer, const SocketAddress& remote);
@@ -121,8 +129,16 @@ class World {
   void start_dial(int process, double delay);
   void attempt(int process);
   void attempt_failed(int process, const Error& error, bool nobody_listens);
-  void try_next_address(Peer& peer);
+  void next_step(int process);
+  void begin_round(int process);
+  double patience_of(const Peer& peer) const;
   bool silent(double last_heard) const;
+  bool same_host(int one, int other) const;
+  std::vector<int> hosted_with(int process) const;
+  std::vector<ControlWay> door_of(int process) const;
+  std::vector<ControlWay> detours_to(int process) const;
+  std::vector<ControlWay> onward_ways(int from, int to, bool came_by_door) const;
+  void pass_on(Id id, int from, int to);
   void watch(int process);
   void process_ended(int process);
   void confirm_ends();

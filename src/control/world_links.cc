@@ -10,9 +10,10 @@
 namespace tutti {
 namespace {
 
-constexpr double kAttemptSeconds = 2.0;       // on one address, before the next is tried
-constexpr double kQuickAttemptSeconds = 0.5;  // the same where other addresses or a session wait; later rounds
+constexpr double kAttemptSeconds = 2.0;       // on one way, before the next is tried
+constexpr double kQuickAttemptSeconds = 0.5;  // the same where other ways or a session wait; later rounds
 constexpr double kLaterAttemptSeconds = 1.0;  // take longer, for those who are far away
+constexpr std::size_t kDetours = 16;          // in a round; the next one takes others
 constexpr double kFirstPause = 0.01;          // between attempts; doubles
 constexpr double kFirstRedialPause = 0.001;   // a process that ends may still listen for a moment
 constexpr double kLongestPause = 0.25;
@@ -22,7 +23,7 @@ constexpr double kRedialPause = 0.05;   // where connections end one after anoth
 // Parts of the time after which a silent process is dead.
 constexpr double kBeatPart = 0.1;
 constexpr double kSilencePart = 0.25;  // a connection is silent
-constexpr double kRoundPart = 0.5;     // all addresses are tried once
+constexpr double kRoundPart = 0.5;     // all ways are tried once; detours get half of it
 
 std::string with_trouble(const std::string& why, const std::string& trouble) {
   return trouble.empty() ? why : fmt::format("{} (before that: {})", why, trouble);
@@ -32,12 +33,14 @@ std::string with_trouble(const std::string& why, const std::string& trouble) {
 
 void World::open_to(int process, Id id) {
   Peer& peer = peers_[process];
-  if (peer.dial && (!peer.dial->connection || peer.dial->connection == id)) peer.dial.reset();
+  const bool ours = peer.dial && peer.dial->connection == id;
+  const bool detour = ours ? !peer.dial->round[peer.dial->step].address : switchboard_.by_door(id);
+  if (ours || (peer.dial && !peer.dial->connection)) peer.dial.reset();
   processes_.emplace_back(id, process);
   peer.last_heard = reactor_.now();
   peer.links.push_back({id, peer.last_heard});
   peer.trouble.clear();
-  note_address(peer, switchboard_.remote(id));
+  if (!detour) note_address(peer, switchboard_.remote(id));
   acknowledge(process, id);
   send_kept(process, id);
   drop_silent_links(process);
@@ -54,7 +57,8 @@ void World::begin_session(int process) {
   for (const Frame& frame : std::exchange(peer.pending, {})) entrust(process, frame);
 }
 
-// A peer that dialed us comes from one of its addresses, at another port.
+// A peer that dialed us comes from one of its addresses, at another port. So does a process near it that passes it on,
+// where the two share the address.
 void World::note_address(Peer& peer, const SocketAddress& remote) {
   const auto& addresses = peer.info.addresses;
   auto found = std::find(addresses.begin(), addresses.end(), remote);
@@ -135,26 +139,55 @@ void World::expect(int process) {
 
 void World::start_dial(int process, double delay) {
   Peer& peer = peers_[process];
-  const std::size_t addresses = peer.info.addresses.size();
-  if (addresses == 0) return declare_dead(process, "it has no address");
-  Dial dial;
-  dial.first = peer.next_address;
-  dial.address = dial.first;
-  dial.began = reactor_.now() + delay;
-  dial.retry_at = dial.began;
-  dial.pause = peer.begun ? kFirstRedialPause : kFirstPause;
-  dial.patience = kAttemptSeconds;
-  if (peer.begun || addresses > 1)
-    dial.patience = std::min(kQuickAttemptSeconds, heartbeat_timeout_ * kRoundPart / static_cast<double>(addresses));
-  peer.dial = dial;
+  if (peer.info.addresses.empty()) return declare_dead(process, "it has no address");
+  peer.dial.emplace();
+  peer.dial->began = reactor_.now() + delay;
+  peer.dial->retry_at = peer.dial->began;
+  peer.dial->pause = peer.begun ? kFirstRedialPause : kFirstPause;
+  begin_round(process);
   if (delay == 0) attempt(process);
+}
+
+// Its own addresses first: a connection that needs nobody else is the better one, and one that is refused there tells
+// of a death. While a world comes together, whoever does not answer is more likely slow.
+void World::begin_round(int process) {
+  Peer& peer = peers_[process];
+  Dial& dial = *peer.dial;
+  dial.round.clear();
+  dial.step = 0;
+  dial.refused = 0;
+  const auto& addresses = peer.info.addresses;
+  for (std::size_t at = 0; at < addresses.size(); ++at) {
+    const std::size_t address = (peer.next_address + at) % addresses.size();
+    dial.round.push_back({{addresses[address], {}}, address});
+  }
+  if (joined_ || peer.begun || dial.rounds > 0) {
+    const std::vector<ControlWay> detours = detours_to(process);
+    const std::size_t count = std::min(detours.size(), kDetours);
+    for (std::size_t at = 0; at < count; ++at)
+      dial.round.push_back({detours[(dial.detours + at) % detours.size()], std::nullopt});
+    dial.detours += count;
+  }
+}
+
+// With the step that is next.
+double World::patience_of(const Peer& peer) const {
+  const Dial& dial = *peer.dial;
+  if (!peer.begun && dial.round.size() == 1) return kAttemptSeconds;
+  const std::size_t addresses = peer.info.addresses.size();
+  const std::size_t detours = dial.round.size() - addresses;
+  const double part = heartbeat_timeout_ * (detours == 0 ? kRoundPart : kRoundPart / 2);
+  const double sharing = static_cast<double>(dial.round[dial.step].address ? addresses : detours);
+  double seconds = std::min(kQuickAttemptSeconds, part / sharing);
+  for (int round = 0; round < dial.rounds && seconds < kLaterAttemptSeconds; ++round) seconds *= 2;
+  return std::min(seconds, kLaterAttemptSeconds);
 }
 
 void World::attempt(int process) {
   Peer& peer = peers_[process];
   Dial& dial = *peer.dial;
-  const SocketAddress& address = peer.info.addresses[dial.address];
-  auto connection = switchboard_.dial(address, {peers_[self_].info.id, peer.info.id}, dial.patience);
+  auto connection =
+      switchboard_.dial(dial.round[dial.step].way, {peers_[self_].info.id, peer.info.id}, patience_of(peer));
   if (!connection) return attempt_failed(process, connection.error(), false);
   dial.connection = *connection;
 }
@@ -164,28 +197,29 @@ void World::attempt_failed(int process, const Error& error, bool nobody_listens)
   Dial& dial = *peer.dial;
   dial.connection.reset();
   if (!peer.links.empty() && !silent(peer.last_heard)) return peer.dial.reset();
-  if (nobody_listens) ++dial.refused;
+  const auto address = dial.round[dial.step].address;
+  if (address && nobody_listens) ++dial.refused;
   // An address that was not proven may mean another host to this one; that all of them do is not likely.
-  const bool proven = dial.address < peer.proven.size() && peer.proven[dial.address];
-  if (peer.begun && nobody_listens && (proven || dial.refused == peer.info.addresses.size()))
+  const bool proven = address && *address < peer.proven.size() && peer.proven[*address];
+  if (address && peer.begun && nobody_listens && (proven || dial.refused == peer.info.addresses.size()))
     return lost(process, with_trouble(error.message, peer.trouble));
-  peer.trouble = error.message;
+  if (address || peer.trouble.empty()) peer.trouble = error.message;
   // A process of this host is watched: as long as it lives it may be stopped, but is not dead.
   if (joined_ && !peer.begun && !peer.watched && reactor_.now() - dial.began >= heartbeat_timeout_)
-    return declare_dead(process, fmt::format("it could not be reached: {}", error.message));
-  try_next_address(peer);
+    return declare_dead(process, fmt::format("it could not be reached: {}", peer.trouble));
+  next_step(process);
 }
 
-void World::try_next_address(Peer& peer) {
+void World::next_step(int process) {
+  Peer& peer = peers_[process];
   Dial& dial = *peer.dial;
-  dial.address = (dial.address + 1) % peer.info.addresses.size();
   dial.retry_at = reactor_.now();
-  if (dial.address != dial.first) return;
-  dial.refused = 0;
+  if (++dial.step < dial.round.size()) return;
+  ++dial.rounds;
+  begin_round(process);
   dial.retry_at += dial.pause;
   // One that is watched may be stopped for long.
   dial.pause = std::min(2 * dial.pause, peer.begun && peer.watched ? heartbeat_timeout_ : kLongestPause);
-  if (dial.patience < kLaterAttemptSeconds) dial.patience = std::min(2 * dial.patience, kLaterAttemptSeconds);
 }
 
 void World::retry_dials() {

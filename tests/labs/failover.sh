@@ -9,52 +9,10 @@ seed=${3:-$((RANDOM * 32768 + RANDOM))}
 
 # shellcheck source=tests/labs/rails.sh
 . "$(dirname "$0")/rails.sh"
-folder=
-ranks=()
-clean() {
-  [ ${#ranks[@]} -gt 0 ] && kill "${ranks[@]}" 2>/dev/null
-  [ -n "$folder" ] && rm -rf "$folder"
-}
+# shellcheck source=tests/labs/ranks.sh
+. "$(dirname "$0")/ranks.sh"
 command -v ss >/dev/null || skip "needs ss; apt install iproute2"
 make_rails "$host_count"
-folder=$(mktemp -d)
-
-start_ranks() {
-  export TUTTI_SIZE=$host_count TUTTI_ADDRESS=198.18.0.1:29400 TUTTI_INTERFACES=rail
-  TUTTI_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
-  export TUTTI_SECRET
-  local rank name
-  for rank in $(seq 0 $((host_count - 1))); do
-    name=$(host $((rank + 1)))
-    TUTTI_RANK=$rank TUTTI_HOST_ID=$name ip netns exec "$name" timeout 80 "$program" --collective mixed --bytes 1048576 \
-      --depth 2 --seconds 60 --timeout 15 --log "$folder/log$rank" --stop-file "$folder/stop" &
-    ranks+=($!)
-  done
-}
-
-fail() {
-  echo "failed: $1 (seed $seed)"
-  exit 1
-}
-
-milliseconds() { echo $((${EPOCHREALTIME/./} / 1000)); }
-
-operations() { cat "$folder"/log* 2>/dev/null | wc -l; }
-
-# Operations go on: so many more are done that none of them was under way.
-flows() {
-  local what=$1 from start rank
-  start=$(milliseconds)
-  from=$(operations)
-  until [ "$(operations)" -ge $((from + 8 * host_count)) ]; do
-    for rank in "${!ranks[@]}"; do
-      kill -0 "${ranks[$rank]}" 2>/dev/null || fail "$what: rank $rank ended"
-    done
-    [ $(($(milliseconds) - start)) -lt 10000 ] || fail "$what: nothing moves for 10 s"
-    sleep 0.01
-  done
-  echo "$what: $(($(milliseconds) - start)) ms until $((8 * host_count)) more operations were done"
-}
 
 # Does a thing, sees operations go on, undoes it, and sees them go on again.
 while_so() {
@@ -110,16 +68,12 @@ random_flapping() {
 }
 
 echo "$host_count hosts, 2 rails, seed $seed"
-start_ranks
+names=()
+for number in $(seq "$host_count"); do names+=("$(host "$number")"); done
+start_ranks "$program" "${names[@]}"
 flows "all well"
 each_fault
 no_rail
 random_flapping
 flows "the end"
-touch "$folder/stop"
-status=0
-for rank in "${!ranks[@]}"; do
-  wait "${ranks[$rank]}" || { echo "rank $rank failed (seed $seed)"; status=1; }
-done
-ranks=()
-exit $status
+end_ranks

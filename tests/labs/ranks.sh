@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# Ranks that run collectives while their ports fail, for scripts to source, after rails.sh. `start_ranks PROGRAM NAME...`
+# starts a failover_rank on each host of make_rails, in order; ranks with the same name believe to be on one machine.
+# Then `flows WHAT` sees operations go on, and `end_ranks` ends the script.
+folder=
+ranks=()
+clean() {
+  [ ${#ranks[@]} -gt 0 ] && kill "${ranks[@]}" 2>/dev/null
+  [ -n "$folder" ] && rm -rf "$folder"
+}
+
+start_ranks() {
+  local program=$1 rank=0 name
+  shift
+  folder=$(mktemp -d)
+  export TUTTI_SIZE=$# TUTTI_ADDRESS=198.18.0.1:29400 TUTTI_INTERFACES=rail
+  TUTTI_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
+  export TUTTI_SECRET
+  for name in "$@"; do
+    TUTTI_RANK=$rank TUTTI_HOST_ID=$name ip netns exec "$(host $((rank + 1)))" timeout 80 "$program" \
+      --collective mixed --bytes 1048576 --depth 2 --seconds 60 --timeout 15 --log "$folder/log$rank" \
+      --stop-file "$folder/stop" &
+    ranks+=($!)
+    rank=$((rank + 1))
+  done
+}
+
+fail() {
+  echo "failed: $1${seed:+ (seed $seed)}"
+  exit 1
+}
+
+milliseconds() { echo $((${EPOCHREALTIME/./} / 1000)); }
+
+operations() { cat "$folder"/log* 2>/dev/null | wc -l; }
+
+all_run() {
+  local rank
+  for rank in "${!ranks[@]}"; do
+    kill -0 "${ranks[$rank]}" 2>/dev/null || fail "$1: rank $rank ended"
+  done
+}
+
+# Operations go on: so many more are done that none of them was under way.
+flows() {
+  local what=$1 from start more=$((8 * ${#ranks[@]}))
+  start=$(milliseconds)
+  from=$(operations)
+  until [ "$(operations)" -ge $((from + more)) ]; do
+    all_run "$what"
+    [ $(($(milliseconds) - start)) -lt 10000 ] || fail "$what: nothing moves for 10 s"
+    sleep 0.01
+  done
+  echo "$what: $(($(milliseconds) - start)) ms until $more more operations were done"
+}
+
+end_ranks() {
+  local rank status=0
+  touch "$folder/stop"
+  for rank in "${!ranks[@]}"; do
+    wait "${ranks[$rank]}" || { echo "rank $rank failed${seed:+ (seed $seed)}"; status=1; }
+  done
+  ranks=()
+  exit $status
+}
