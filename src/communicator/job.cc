@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
@@ -71,10 +72,20 @@ Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector
 Job::~Job() {
   if (control_ == nullptr) return;
   Departures::of_process().begins();
-  tcp_.reset();  // what is queued goes out first
-  leave();
-  control_.reset();
-  Departures::of_process().ended();
+  control_->unsubscribe(deaths_);
+  control_->unsubscribe(leaves_);
+  const bool in_handler = control_->on_control_thread();
+  auto end = [tcp = std::move(tcp_), control = std::move(control_)]() mutable {
+    tcp.reset();  // what is queued goes out first
+    control->leave();
+    control.reset();
+    Departures::of_process().ended();
+  };
+  // A handler may hold the last communicator; it cannot wait for the end of its own thread.
+  if (in_handler)
+    std::thread(std::move(end)).detach();
+  else
+    end();
 }
 
 void Job::leave() {
@@ -83,11 +94,11 @@ void Job::leave() {
 
 void Job::watch() {
   Departures::of_process().add(shared_from_this());
-  control_->on_death([this](int process, const Error& error) {
+  deaths_ = control_->on_death([this](int process, const Error& error) {
     if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, error);
     process_ended(process, error, true);
   });
-  control_->on_leave([this](int process) { process_ended(process, {}, false); });
+  leaves_ = control_->on_leave([this](int process) { process_ended(process, {}, false); });
 }
 
 void Job::enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& communicator) {

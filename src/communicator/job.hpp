@@ -62,6 +62,8 @@ class Job : public std::enable_shared_from_this<Job> {
   std::shared_ptr<Tcp> tcp_;
   std::vector<Endpoint> endpoints_;
   std::unique_ptr<Control> control_;
+  std::uint64_t deaths_ = 0;  // subscriptions
+  std::uint64_t leaves_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<CommunicatorImpl>>> communicators_;
 };
