@@ -66,8 +66,13 @@ class Departures {
 
 }  // namespace
 
-Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self)
-    : self_(self), tcp_(std::move(tcp)), endpoints_(std::move(endpoints)), control_(std::move(control)) {}
+Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self,
+         std::string secret)
+    : self_(self),
+      secret_(std::move(secret)),
+      tcp_(std::move(tcp)),
+      endpoints_(std::move(endpoints)),
+      control_(std::move(control)) {}
 
 Job::~Job() {
   if (control_ == nullptr) return;
