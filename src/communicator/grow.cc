@@ -176,7 +176,6 @@ Result<JoinInfo> meeting_of(const std::shared_ptr<CommunicatorImpl>& impl, const
   if (!info) return info;
   info->newcomers = growth.newcomers;
   info->at_least = growth.at_least;
-  info->deadline = Deadline::in(growth.seconds);
   info->interrupted = [impl] { return still_whole(*impl); };
   return info;
 }
@@ -204,8 +203,8 @@ Result<std::shared_ptr<CommunicatorImpl>> enter(Entrant& entrant, const Gathered
   for (auto newcomer = all.begin() + present; newcomer != all.end(); ++newcomer)
     wishes.push_back(WireReader(newcomer->besides).get<std::int32_t>());
   Seats seats = invitation->seats;
-  std::vector<int> taken = seats.take(wishes);
-  for (int rank = present - 1; rank >= 0; --rank) taken.insert(taken.begin(), invitation->seats.seat_of(rank));
+  std::vector<int> taken = seats.all_taken();
+  for (const int seat : seats.take(wishes)) taken.push_back(seat);
   std::vector<Blob> introductions(all.size());
   for (std::size_t i = 0; i < all.size(); ++i)
     introductions[static_cast<std::size_t>(seats.rank_at(taken[i]))] = std::move(all[i].introduction);
@@ -252,6 +251,7 @@ Result<Communicator> Communicator::grow(const GrowOptions& options) {
   Result<Blob> introduction = entrant.introduce(info->size);
   if (!introduction) return tl::unexpected(introduction.error());
   info->blob = Brought{std::move(*introduction), rank() == 0 ? invitation_of(*impl_, options.fill) : Blob()}.encode();
+  info->deadline = Deadline::in(growth.seconds);
   const Result<Gathered> gathered = attend(*info);
   if (!gathered) return tl::unexpected(blame(*impl_, gathered.error()));
   auto impl = enter(entrant, *gathered, impl_->options());

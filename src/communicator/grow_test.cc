@@ -16,10 +16,8 @@ TEST(Seats, OfTheLostAreFreeAndRanksMoveUp) {
   const Seats seats = Seats{5, {}}.after_loss(std::vector<int>{0, 2, 4});
   EXPECT_EQ(seats, (Seats{5, {1, 3}}));
   EXPECT_EQ(seats.taken(), 3);
-  for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(seats.seat_of(rank), 2 * rank);
-    EXPECT_EQ(seats.rank_at(2 * rank), rank);
-  }
+  EXPECT_EQ(seats.all_taken(), (std::vector<int>{0, 2, 4}));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(seats.rank_at(2 * rank), rank);
   EXPECT_EQ(seats.after_loss(std::vector<int>{1, 2}), (Seats{5, {0, 1, 3}}));
 }
 
@@ -68,6 +66,55 @@ TEST(Grow, ThreadsTakeInThreads) {
     }
     EXPECT_TRUE(grown.barrier());
   });
+}
+
+TEST(Grow, OneRankBecomesThree) {
+  grow_threads(1, 2, {}, [](Communicator& grown) {
+    ASSERT_EQ(grown.size(), 3);
+    EXPECT_TRUE(grown.barrier());
+  });
+}
+
+TEST(Grow, AbortOfANewcomerReachesAll) {
+  grow_threads(2, 1, {}, [](Communicator& grown) {
+    ASSERT_TRUE(grown.barrier());  // all have come out of grow
+    if (grown.rank() == 2) {
+      char word = 0;  // all have come out of the barrier
+      for (const int rank : {0, 1}) ASSERT_TRUE(grown.recv(&word, 1, DataType::uint8, rank));
+      grown.abort("had enough");
+    } else {
+      ASSERT_TRUE(grown.send(&grown, 1, DataType::uint8, 2));
+    }
+    const Status done = grown.barrier();
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, ErrorCode::aborted) << done.error().to_string();
+    EXPECT_NE(done.error().message.find("rank 2 aborted: had enough"), std::string::npos) << done.error().message;
+  });
+}
+
+TEST(Grow, OptionsThatCannotBeAreToldToAllRanks) {
+  auto all = Communicator::create_threads(2).value();
+  std::vector<std::thread> threads;
+  for (Communicator& communicator : all)
+    threads.emplace_back([&] {
+      GrowOptions options;
+      options.newcomers = communicator.rank() == 0 ? 0 : 1;
+      const Result<Communicator> grown = communicator.grow(options);
+      ASSERT_FALSE(grown);
+      EXPECT_EQ(grown.error().code, ErrorCode::invalid_argument) << grown.error().to_string();
+      EXPECT_TRUE(communicator.barrier());
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Grow, ABrokenCommunicatorMustShrinkFirst) {
+  auto all = Communicator::create_threads(1).value();
+  all[0].abort("had enough");
+  GrowOptions options;
+  options.invite = [](const UniqueId&) { FAIL() << "nobody is to be invited"; };
+  const Result<Communicator> grown = all[0].grow(options);
+  ASSERT_FALSE(grown);
+  EXPECT_EQ(grown.error().code, ErrorCode::aborted) << grown.error().to_string();
 }
 
 }  // namespace

@@ -8,23 +8,27 @@ int Seats::rank_at(int seat) const {
   return seat - static_cast<int>(std::lower_bound(free.begin(), free.end(), seat) - free.begin());
 }
 
-int Seats::seat_of(int rank) const {
-  int seat = rank;
-  for (const int empty : free) {
-    if (empty > seat) break;
-    ++seat;
-  }
-  return seat;
+std::vector<int> Seats::all_taken() const {
+  std::vector<int> seats;
+  auto next = free.begin();
+  for (int seat = 0; seat < total; ++seat)
+    if (next != free.end() && *next == seat)
+      ++next;
+    else
+      seats.push_back(seat);
+  return seats;
 }
 
 Seats Seats::after_loss(std::span<const int> ranks) const {
-  Seats left{total, {}};
-  std::size_t next = 0;
-  for (int seat = 0; seat < total; ++seat)
-    if (next < ranks.size() && seat_of(ranks[next]) == seat)
+  Seats left{total, free};
+  const std::vector<int> seats = all_taken();
+  auto next = ranks.begin();
+  for (int rank = 0; rank < taken(); ++rank)
+    if (next != ranks.end() && *next == rank)
       ++next;
     else
-      left.free.push_back(seat);
+      left.free.push_back(seats[static_cast<std::size_t>(rank)]);
+  std::sort(left.free.begin(), left.free.end());
   return left;
 }
 

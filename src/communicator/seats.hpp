@@ -15,7 +15,8 @@ struct Seats {
   int taken() const { return total - static_cast<int>(free.size()); }
   /// Of a seat that is taken.
   int rank_at(int seat) const;
-  int seat_of(int rank) const;
+  /// By rank.
+  std::vector<int> all_taken() const;
 
   /// Only these ranks, ascending, keep their seats.
   Seats after_loss(std::span<const int> ranks) const;

@@ -6,7 +6,9 @@
 //   shrink
 //   open                             makes an id ahead of grow: says it
 //   waiting COUNT                    returns once so many newcomers wait at that id
-//   grow COUNT AT_LEAST SECONDS [id|environment]   by invitation, or at the id of `open`, or as the launcher says
+//   grow COUNT AT_LEAST SECONDS [id|environment|after]   by invitation, or at the id of `open`, or as the launcher
+//   says;
+//                                    after: newcomers fill no numbers that are free
 //   back                             to the communicator before the newest, which is dropped
 //   drop                             all communicators but the newest
 //   resources                        says threads and descriptors of this process
@@ -224,7 +226,8 @@ class Rank {
     std::string how;
     words >> options.newcomers >> options.at_least >> options.seconds >> how;
     if (how == "id") options.id = id_;
-    if (how.empty()) options.invite = [](const UniqueId& id) { say("id " + id.to_string()); };
+    options.fill = how != "after";
+    if (how.empty() || how == "after") options.invite = [](const UniqueId& id) { say("id " + id.to_string()); };
     const auto started = Clock::now();
     keep(now().grow(options), "grown", started);
   }

@@ -169,6 +169,15 @@ TEST_P(Grow, NewcomersGetTheNumbersTheyWishForWhereTheLauncherSays) {
   all_are_right();
 }
 
+TEST_P(Grow, NewcomersComeAfterTheRanksWhereNoNumberIsToBeFilled) {
+  start(3);
+  lose(1);
+  tell_all("grow 1 0 10 after");
+  const int newcomer = start_newcomer(invited(0), 1);
+  all_are("grown", {0, 2, newcomer});
+  all_are_right();
+}
+
 TEST_P(Grow, NewcomersMayWaitBeforeTheRanksAreReadyForThem) {
   start(3);
   lose(1);
