@@ -11,7 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +35,20 @@ struct Options {
 
   /// As the environment says.
   static Options from_environment();
+};
+
+/// How a communicator takes in newcomers. What rank 0 says counts for all.
+///
+/// Newcomers find the ranks by an id: one that rank 0 made earlier, where they may be waiting already, or one that
+/// grow() makes and hands to `invite`. With neither they meet at the launcher's address (TUTTI_ADDRESS), which must
+/// lead to rank 0, by the secret of the job.
+struct GrowOptions {
+  int newcomers = 1;     // how many to wait for
+  int at_least = 0;      // how many suffice when time is up; 0: all
+  bool fill = true;      // they take the numbers of ranks that were lost; false: those after the last
+  double seconds = 0.0;  // to wait for them; 0: as at creation
+  std::optional<UniqueId> id;
+  std::function<void(const UniqueId&)> invite;  // called on rank 0 once newcomers may come
 };
 
 /// Where ranks sit.
@@ -92,6 +108,19 @@ class Communicator {
   Result<Communicator> duplicate();
   /// Survivors agree on who is left and go on without the dead; works on a broken communicator.
   Result<Communicator> shrink(double seconds = 10.0);
+  /// Takes in newcomers, which call join(): a collective call of all ranks, on a shrunk communicator or a healthy one.
+  /// Gives a new communicator. Ranks that were lost to shrink() have left their numbers free; newcomers fill them, and
+  /// all have the numbers again that they had before, once none is free. Newcomers beyond that come after the last.
+  /// This communicator is left as it is, also where growing fails: at the deadline, which names who is missing, or
+  /// when one of its ranks is lost. One id serves one call, well or not.
+  Result<Communicator> grow(const GrowOptions& options);
+  /// Joins ranks that grow their communicator, now or before options.join_timeout, by the id that rank 0 gave out.
+  /// `rank`: the number wished for, taken into account where it is free. Which programs run is the others' choice:
+  /// `select` and `reproducible` of the options are replaced by theirs.
+  static Result<Communicator> join(const UniqueId& id, int rank = -1,
+                                   const Options& options = Options::from_environment());
+  /// Joins where the launcher says, by TUTTI_UNIQUE_ID or at its address, and wishes for the rank it says.
+  static Result<Communicator> join_from_environment(const Options& options = Options::from_environment());
   /// Ends every pending operation here and on all peers; always returns at once.
   void abort(std::string_view reason = "abort was called");
   /// The error that broke this communicator, if any.

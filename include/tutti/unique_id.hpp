@@ -4,7 +4,8 @@
 //   rank 0:  auto id = UniqueId::create();   send id->to_string() to the others
 //   others:  auto id = UniqueId::from_string(text);
 //
-// 128 opaque bytes, the size of ncclUniqueId. One id serves one communicator. A plain value; any thread.
+// 128 opaque bytes, the size of ncclUniqueId. One id serves one communicator: for create(), or for grow() and the
+// newcomers that join(). A plain value; any thread.
 #pragma once
 
 #include <array>
@@ -30,6 +31,9 @@ class UniqueId {
   static Result<UniqueId> from_bytes(const Bytes& bytes);
   /// The 256 hexadecimal digits of to_string().
   static Result<UniqueId> from_string(std::string_view text);
+
+  /// How many newcomers have come for grow() and wait; known only in the process that made the id, 0 elsewhere.
+  int waiting() const;
 
   const Bytes& bytes() const { return bytes_; }
   std::string to_string() const;

@@ -26,6 +26,13 @@ std::string differing_key(const AgreedSettings& a, const AgreedSettings& b) {
   return {};
 }
 
+bool can_be(const JoinRequest& request) {
+  if (request.size < 1 || request.size > kMaxRanks) return false;
+  if (request.newcomers < 0 || request.newcomers >= request.size) return false;
+  if (request.at_least < 0 || request.at_least > request.newcomers) return false;
+  return request.rank >= 0 && request.rank < request.size - request.newcomers;
+}
+
 }  // namespace
 
 std::string name_ranks(const std::vector<int>& ranks, int size) {
@@ -47,11 +54,13 @@ std::string name_seconds(double seconds) {
 }
 
 Attendance::Answer Attendance::add(JoinRequest request, const std::string& from) {
-  if (request.size < 1 || request.size > kMaxRanks || request.rank < 0 || request.rank >= request.size)
+  if (!can_be(request))
     return {Admission::mismatch,
             fmt::format("the process at {} says it is rank {} of {} ranks", from, request.rank, request.size)};
   if (joined_ == 0) {
-    members_.resize(request.size);
+    members_.resize(static_cast<std::size_t>(request.size - request.newcomers));
+    places_ = static_cast<std::size_t>(request.newcomers);
+    at_least_ = static_cast<std::size_t>(request.at_least);
     first_rank_ = request.rank;
     settings_ = request.settings;
   }
@@ -68,6 +77,9 @@ Attendance::Answer Attendance::add(JoinRequest request, const std::string& from)
 std::string Attendance::disagreement(const JoinRequest& request) const {
   if (request.size != size())
     return fmt::format("rank {} says {} ranks, rank {} says {}", request.rank, request.size, first_rank_, size());
+  if (request.newcomers != static_cast<int>(places_) || request.at_least != static_cast<int>(at_least_))
+    return fmt::format("rank {} says {} newcomers, rank {} says {}", request.rank, request.newcomers, first_rank_,
+                       places_);
   const std::string key = differing_key(request.settings, settings_);
   if (key.empty()) return {};
   return fmt::format("rank {} has {} = {}, rank {} has {}; it must be the same on all ranks", request.rank, key,
@@ -76,14 +88,42 @@ std::string Attendance::disagreement(const JoinRequest& request) const {
 
 std::vector<int> Attendance::missing() const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < size(); ++rank)
-    if (!members_[rank]) ranks.push_back(rank);
+  for (std::size_t rank = 0; rank < members_.size(); ++rank)
+    if (!members_[rank]) ranks.push_back(static_cast<int>(rank));
   return ranks;
+}
+
+std::string Attendance::absent() const {
+  const std::vector<int> lacking = missing();
+  const std::size_t newcomers = places_ > introduced_.size() ? places_ - introduced_.size() : 0;
+  std::string text;
+  if (!lacking.empty()) text = name_ranks(lacking, ranks());
+  if (newcomers > 0)
+    text +=
+        fmt::format("{}{} of {} newcomer{}", text.empty() ? "" : " and ", newcomers, places_, places_ == 1 ? "" : "s");
+  return text + (lacking.size() + newcomers == 1 ? " has" : " have");
+}
+
+void Attendance::add_newcomer(std::uint64_t key) { newcomers_.insert(key); }
+
+void Attendance::introduce(std::uint64_t key, Blob blob) { introduced_.push_back({key, std::move(blob)}); }
+
+void Attendance::remove_newcomer(std::uint64_t key) {
+  newcomers_.erase(key);
+  std::erase_if(introduced_, [&](const Introduced& newcomer) { return newcomer.key == key; });
+}
+
+std::vector<std::uint64_t> Attendance::admitted() const {
+  std::vector<std::uint64_t> keys;
+  for (const Introduced& newcomer : introduced_)
+    if (keys.size() < places_) keys.push_back(newcomer.key);
+  return keys;
 }
 
 std::vector<Blob> Attendance::blobs() const {
   std::vector<Blob> all;
   for (const auto& member : members_) all.push_back(member->blob);
+  for (std::size_t i = 0; i < std::min(places_, introduced_.size()); ++i) all.push_back(introduced_[i].blob);
   return all;
 }
 

@@ -55,8 +55,52 @@ TEST(Attendance, RefusesRanksAndSizesThatCannotBe) {
   for (const auto& [rank, size] : {std::pair{-1, 4}, {4, 4}, {0, 0}, {0, -3}, {0, kMaxRanks + 1}}) {
     Attendance attendance;
     EXPECT_EQ(attendance.add(request_of(rank, size), "here").admission, Attendance::Admission::mismatch);
-    EXPECT_EQ(attendance.size(), 0);
+    EXPECT_EQ(attendance.ranks(), 0);
   }
+}
+
+JoinRequest growing(int rank, int ranks, int newcomers, int at_least) {
+  JoinRequest request = request_of(rank, ranks + newcomers);
+  request.newcomers = newcomers;
+  request.at_least = at_least;
+  return request;
+}
+
+TEST(Attendance, NumbersNewcomersAfterTheRanksAsTheyAreIntroduced) {
+  Attendance attendance;
+  attendance.add_newcomer(7);
+  attendance.add_newcomer(5);
+  attendance.add_newcomer(6);
+  EXPECT_EQ(attendance.newcomers(), 3);
+  for (const int rank : {1, 0}) attendance.add(growing(rank, 2, 2, 2), "here");
+  EXPECT_EQ(attendance.size(), 4);
+  EXPECT_FALSE(attendance.complete());
+  for (const std::uint64_t key : {6, 7, 5}) attendance.introduce(key, {static_cast<std::byte>(key)});
+  EXPECT_TRUE(attendance.complete());
+  EXPECT_EQ(attendance.admitted(), (std::vector<std::uint64_t>{6, 7}));
+  EXPECT_EQ(attendance.blobs(), (std::vector<Blob>{{std::byte{0}}, {std::byte{1}}, {std::byte{6}}, {std::byte{7}}}));
+  attendance.remove_newcomer(6);
+  EXPECT_EQ(attendance.admitted(), (std::vector<std::uint64_t>{7, 5}));
+}
+
+TEST(Attendance, SaysWhoIsAbsentAndWhenTheNewcomersSuffice) {
+  Attendance attendance;
+  attendance.add(growing(0, 3, 2, 1), "here");
+  EXPECT_EQ(attendance.absent(), "ranks 1, 2 of 3 and 2 of 2 newcomers have");
+  attendance.add(growing(1, 3, 2, 1), "here");
+  attendance.add(growing(2, 3, 2, 1), "here");
+  EXPECT_FALSE(attendance.suffices());
+  attendance.add_newcomer(1);
+  attendance.introduce(1, {});
+  EXPECT_EQ(attendance.absent(), "1 of 2 newcomers has");
+  EXPECT_TRUE(attendance.suffices());
+  EXPECT_FALSE(attendance.complete());
+}
+
+TEST(Attendance, RefusesRanksThatDisagreeOnTheNewcomers) {
+  Attendance attendance;
+  attendance.add(growing(0, 2, 2, 2), "here");
+  EXPECT_EQ(attendance.add(growing(1, 3, 1, 1), "there").admission, Attendance::Admission::mismatch);
 }
 
 TEST(Attendance, NamesASettingThatOneRankLacks) {

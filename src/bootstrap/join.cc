@@ -1,6 +1,7 @@
 #include "bootstrap/join.hpp"
 
 #include <fmt/core.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -17,11 +18,13 @@ constexpr double kNeverSeconds = 1e8;    // stands for "no limit" on the wire
 constexpr double kAnswerGrace = 1.0;     // the store speaks at our deadline; leave it time to be heard
 constexpr double kRefusalSeconds = 1.0;  // a refusal this old is final: no earlier join still closes its store
 constexpr double kHandshakeSeconds = 5.0;
+constexpr double kGlanceSeconds = 0.02;  // between looks at whether the wait was interrupted
 
 Status check(const JoinInfo& info) {
-  if (info.size < 1 || info.size > kMaxRanks)
+  const bool numbered = info.rank != kNewcomer;
+  if (numbered && (info.size < 1 || info.size > kMaxRanks))
     return fail(ErrorCode::invalid_argument, fmt::format("{} ranks: expected 1 to {}", info.size, kMaxRanks));
-  if (info.rank < 0 || info.rank >= info.size)
+  if (numbered && (info.rank < 0 || info.rank >= info.size))
     return fail(ErrorCode::invalid_argument, fmt::format("rank {}: expected 0 to {}", info.rank, info.size - 1));
   if (info.blob.size() > kMaxBlobBytes)
     return fail(ErrorCode::invalid_argument,
@@ -38,7 +41,7 @@ class Joiner {
     for (const HostPort& endpoint : info.endpoints) searching_ |= endpoint.port != info.endpoints.front().port;
   }
 
-  Result<std::vector<Blob>> run() {
+  Result<Gathered> run() {
     auto store = reach();
     if (!store) return tl::unexpected(store.error());
     return ask(store->get());
@@ -55,6 +58,7 @@ class Joiner {
         last_ = store.error();
         if (info_.deadline.passed()) return unreachable();
       }
+      if (Status going_on = interrupted(); !going_on) return tl::unexpected(going_on.error());
       std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, info_.deadline.seconds_left())));
       pause = std::min(pause * 2, 0.1);
     }
@@ -105,28 +109,78 @@ class Joiner {
                 fmt::format("rank 0's store was not reached within {}: {}", name_seconds(given_), last_.message));
   }
 
-  Result<std::vector<Blob>> ask(int store) {
+  Status interrupted() const { return info_.interrupted ? info_.interrupted() : Status(); }
+
+  // Until the store answers.
+  Status await(int store, Deadline deadline) const {
+    while (info_.interrupted && !deadline.passed()) {
+      if (Status going_on = info_.interrupted(); !going_on) return going_on;
+      if (wait_for(store, POLLIN, Deadline::earlier(deadline, Deadline::in(kGlanceSeconds)))) break;
+    }
+    return {};
+  }
+
+  Result<Gathered> ask(int store) {
     (void)watch_silence(store, settings().heartbeat_timeout);
     JoinRequest request;
     request.rank = info_.rank;
     request.size = info_.size;
+    request.newcomers = info_.newcomers;
+    request.at_least = info_.at_least;
     request.patience = std::min(info_.deadline.seconds_left(), kNeverSeconds);
     request.patience_was = given_;
     request.settings = info_.settings;
     request.blob = info_.blob;
+    if (info_.rank == kNewcomer)
+      if (Status introduced = introduce(store, request); !introduced) return tl::unexpected(introduced.error());
+    const auto answer = exchange(store, request);
+    if (!answer) return tl::unexpected(answer.error());
+    return check_answer(decode_answer(*answer));
+  }
+
+  // Asks for the size, and makes the blob that depends on it.
+  Status introduce(int store, JoinRequest& request) const {
+    request.size = 0;
+    const auto answer = exchange(store, request);
+    if (!answer) return tl::unexpected(answer.error());
+    const auto size = decode_size(*answer);
+    if (!size) return tl::unexpected(size.error());
+    request.size = *size;
+    auto blob = info_.introduce(*size);
+    if (!blob) return tl::unexpected(blob.error());
+    request.blob = std::move(*blob);
+    return {};
+  }
+
+  Result<Blob> exchange(int store, const JoinRequest& request) const {
     const Deadline deadline = Deadline::in(info_.deadline.seconds_left() + kAnswerGrace);
     if (auto sent = send_all(store, encode_request(request), deadline); !sent) return lost(store, sent.error());
+    if (Status going_on = await(store, deadline); !going_on) return tl::unexpected(going_on.error());
     std::array<std::byte, kLengthBytes> header;
     if (auto received = recv_all(store, header, deadline); !received) return lost(store, received.error());
-    const std::size_t limit = 4096 + info_.size * (kMaxBlobBytes + 4);
+    const std::size_t limit = 4096 + static_cast<std::size_t>(request.size) * (kMaxBlobBytes + 4);
     const std::size_t length = frame_length(header);
     if (length > limit) return fail(ErrorCode::refused, fmt::format("the store answers with {} bytes", length));
     Blob answer(length);
     if (auto received = recv_all(store, answer, deadline); !received) return lost(store, received.error());
-    return decode_answer(answer, info_.size);
+    return answer;
+  }
+
+  Result<Gathered> check_answer(Result<Gathered> answer) const {
+    if (!answer) return answer;
+    const auto count = static_cast<int>(answer->blobs.size());
+    const int least = info_.size - info_.newcomers + info_.at_least;
+    const bool fits = info_.rank == kNewcomer ? answer->rank > 0 && answer->rank < count
+                                              : answer->rank == kNewcomer && count >= least && count <= info_.size;
+    if (!fits) return fail(ErrorCode::refused, fmt::format("the store answers for {} ranks", count));
+    if (info_.rank != kNewcomer) answer->rank = info_.rank;
+    return answer;
   }
 
   tl::unexpected<Error> lost(int store, const Error& error) const {
+    if (error.code == ErrorCode::timed_out && info_.rank == kNewcomer)
+      return fail(ErrorCode::timed_out, fmt::format("not admitted within {} by the ranks that meet at {}",
+                                                    name_seconds(given_), peer_name(store)));
     if (error.code == ErrorCode::timed_out)
       return fail(ErrorCode::timed_out, fmt::format("rank 0's store ({}) fell silent", peer_name(store)));
     auto failure = fail(ErrorCode::rank_died,
@@ -223,6 +277,12 @@ Result<std::vector<Fd>> listen_at(const HostPort& where, Deadline deadline) {
 }
 
 Result<std::vector<Blob>> join(const JoinInfo& info) {
+  Result<Gathered> gathered = attend(info);
+  if (!gathered) return tl::unexpected(gathered.error());
+  return std::move(gathered->blobs);
+}
+
+Result<Gathered> attend(const JoinInfo& info) {
   if (auto checked = check(info); !checked) return blamed_on(info.rank, checked.error());
   const JobKey key(info.secret, info.job);
   JoinInfo own = info;
@@ -232,12 +292,12 @@ Result<std::vector<Blob>> join(const JoinInfo& info) {
     own.local_store = std::move(hosted->store);
     own.endpoints = {hosted->endpoint};
   }
-  auto blobs = Joiner(own, key).run();
+  auto gathered = Joiner(own, key).run();
   // The process may end once we return; the others' answers must not end with it.
   if (own.local_store)
-    own.local_store->wait_answered(Deadline::in(blobs ? std::max(1.0, info.deadline.seconds_left()) : 1.0));
-  if (!blobs) return blamed_on(info.rank, blobs.error());
-  return blobs;
+    own.local_store->wait_answered(Deadline::in(gathered ? std::max(1.0, info.deadline.seconds_left()) : 1.0));
+  if (!gathered) return blamed_on(info.rank, gathered.error());
+  return gathered;
 }
 
 }  // namespace tutti

@@ -1,6 +1,8 @@
-// A rank joins its job: every rank brings one blob and leaves with the blobs of all, in rank order.
+// A rank joins its job: every rank brings one blob and leaves with the blobs of all, in rank order. Newcomers to ranks
+// that wait for some have no number yet, and leave with one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,11 +23,19 @@ struct JoinInfo {
   std::string secret;
   /// Tells joins apart: ranks whose `job` differs do not meet, even with the same secret.
   std::string job;
-  int rank = 0;
+  int rank = 0;  // kNewcomer: to be given a number; `size` is of no account then
   int size = 1;
+  int newcomers = 0;        // how many of `size`, the last, come without a number
+  int at_least = 0;         // and how many of them suffice at the deadline
   Blob blob;                // at most kMaxBlobBytes
   AgreedSettings settings;  // compared: all ranks must bring the same
   Deadline deadline = Deadline::in(tutti::settings().join_timeout);
+
+  /// A newcomer's blob, made once it is known how many ranks there will be at most.
+  std::function<Result<Blob>(int size)> introduce;
+
+  /// Asked now and then while others are waited for: an error ends the wait.
+  std::function<Status()> interrupted;
 
   /// Rank 0 serves the store itself, at the first endpoint it can listen on.
   bool rank_zero_hosts = true;
@@ -34,11 +44,13 @@ struct JoinInfo {
   std::shared_ptr<Store> local_store;
 };
 
-/// Errors, all with `rank` set:
+/// Errors, all with `rank` set, but a newcomer's:
 ///   timed_out   ranks are missing (named), or the store cannot be reached
 ///   refused     wrong secret or version, rank taken, ranks disagree on size or settings
 ///   rank_died   a rank, or the store, went away before all had joined
 Result<std::vector<Blob>> join(const JoinInfo& info);
+/// The same with newcomers, or as one: fewer blobs than `size` where fewer newcomers came, and this rank's number.
+Result<Gathered> attend(const JoinInfo& info);
 
 /// The listeners of a store at `where`. A loopback address or "localhost" is served on loopback only; an address of
 /// this host there alone; a name (which other hosts may resolve differently) on all addresses.

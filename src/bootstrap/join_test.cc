@@ -315,9 +315,9 @@ TEST(Store, ServesAThousandRanks) {
     ASSERT_TRUE(recv_all(connection.get(), header, Deadline::in(10)));
     Blob answer(frame_length(header));
     ASSERT_TRUE(recv_all(connection.get(), answer, Deadline::in(10)));
-    const auto blobs = decode_answer(answer, kRanks);
-    ASSERT_TRUE(blobs);
-    EXPECT_EQ(blobs->back(), blob_of("rank 1023"));
+    const auto gathered = decode_answer(answer);
+    ASSERT_TRUE(gathered);
+    EXPECT_EQ(gathered->blobs.back(), blob_of("rank 1023"));
     connection.reset();
   }
   EXPECT_TRUE((*store)->wait_answered(Deadline::in(5)));

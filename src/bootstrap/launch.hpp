@@ -52,4 +52,8 @@ Result<LaunchInfo> from_environment();
 /// collective, and otherwise the calls are numbered, so that one communicator's ranks do not meet another's.
 Result<JoinInfo> rendezvous(const LaunchInfo& launch, Deadline deadline);
 
+/// Where newcomers meet ranks that wait for them: by the id they were given, or at the address, which must lead to
+/// rank 0 of those ranks.
+Result<JoinInfo> growth_place(const LaunchInfo& launch, int rank, int size);
+
 }  // namespace tutti

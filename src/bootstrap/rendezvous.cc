@@ -74,4 +74,22 @@ Result<JoinInfo> rendezvous(const LaunchInfo& launch, Deadline deadline) {
   return tl::unexpected(error);
 }
 
+Result<JoinInfo> growth_place(const LaunchInfo& launch, int rank, int size) {
+  if (rank == kNewcomer && launch.meeting == Meeting::unique_id) {
+    const auto id = UniqueId::from_string(launch.unique_id);
+    if (!id) return tl::unexpected(id.error());
+    return join_info(*id, rank, size);
+  }
+  if (launch.endpoints.empty() || launch.endpoints.front().port == 0)
+    return fail(ErrorCode::unsupported,
+                "nothing says where newcomers meet the ranks: hand them an id, or set TUTTI_ADDRESS=host:port on all");
+  JoinInfo info;
+  info.endpoints = launch.endpoints;
+  info.secret = launch.secret;
+  info.job = fmt::format("{} grows", launch.job);
+  info.rank = rank;
+  info.size = size;
+  return info;
+}
+
 }  // namespace tutti

@@ -68,6 +68,11 @@ bool Store::wait_answered(Deadline deadline) const {
   return progress_->answered;
 }
 
+int Store::newcomers() const {
+  const std::lock_guard lock(progress_->mutex);
+  return progress_->newcomers;
+}
+
 bool Store::over() const {
   const std::lock_guard lock(progress_->mutex);
   return progress_->over;

@@ -2,6 +2,8 @@
 //
 // It ends when every rank has its answer: the blobs of all, or the error that made the join fail (a rank ran out of
 // patience, died, or disagrees about the job), which all ranks that have come are told at once, and latecomers too.
+// Where the ranks wait for newcomers besides, these are given numbers as they come, and those that leave again, or are
+// too many, concern nobody else.
 // Nobody is delayed by strangers: a connection that does not prove the secret and ask to join within a few seconds is
 // dropped and logged, as is the oldest of them when there are too many. When all have joined the listeners close, so
 // that a rank which comes to the same port for the next join is refused and tries again.
@@ -31,6 +33,8 @@ class Store {
 
   /// Waits until all ranks that have come have their answer. False at the deadline.
   bool wait_answered(Deadline deadline) const;
+  /// That have come, and wait.
+  int newcomers() const;
   /// All ranks have theirs and the thread is over.
   bool over() const;
 

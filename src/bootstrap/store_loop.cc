@@ -95,7 +95,7 @@ void StoreLoop::run() {
 
 bool StoreLoop::over() const {
   if (!connections_.empty()) return false;
-  return complete_ || (failure_ && attendance_.size() > 0 && static_cast<int>(told_.size()) >= attendance_.size());
+  return complete_ || (failure_ && attendance_.ranks() > 0 && static_cast<int>(told_.size()) >= attendance_.ranks());
 }
 
 int StoreLoop::milliseconds_to_wait() const {
@@ -158,14 +158,15 @@ void StoreLoop::serve(Id id) {
     if (!proven) return drop(id, proven.error().message);
     if (*proven) connection.phase = Phase::request;
   }
-  if (connection.phase == Phase::request) {
+  if (connection.phase == Phase::request || connection.phase == Phase::introducing) {
     auto request = read_request(connection);
     if (!request) return drop(id, request.error().message);
-    if (*request) admit(connection, std::move(**request));
+    if (*request) admit(id, connection, std::move(**request));
   } else if (connection.phase != Phase::handshake) {
     std::byte unexpected;
     const auto received = recv_some(connection.socket.get(), std::span(&unexpected, 1));
-    if (!received || *received != 0) return left(id);
+    // A newcomer that introduces itself when all is decided is to hear how.
+    if (!received || (*received != 0 && !connection.newcomer)) return left(id);
   }
   if (connection.phase == Phase::answering) return flush(id, connection);
   watch(id, connection);
@@ -194,14 +195,15 @@ Result<std::optional<JoinRequest>> StoreLoop::read_request(Connection& connectio
   return std::optional(std::move(*request));
 }
 
-void StoreLoop::admit(Connection& connection, JoinRequest request) {
-  --strangers_;
+void StoreLoop::admit(Id id, Connection& connection, JoinRequest request) {
+  if (connection.phase == Phase::request) --strangers_;
   connection.rank = request.rank;
   connection.phase = Phase::waiting;
   connection.deadline = Deadline::never();
   if (failure_) return answer(connection, failure_);
   // A host that loses power sends no farewell.
   (void)watch_silence(connection.socket.get(), settings().heartbeat_timeout);
+  if (request.rank == kNewcomer || connection.newcomer) return admit_newcomer(id, connection, std::move(request));
   const double patience = request.patience;
   const double patience_was = request.patience_was;
   const Attendance::Answer said = attendance_.add(std::move(request), connection.peer.to_string());
@@ -213,7 +215,14 @@ void StoreLoop::admit(Connection& connection, JoinRequest request) {
   }
   if (said.admission == Attendance::Admission::mismatch)
     return fail_all(make_error(ErrorCode::refused, said.why, connection.rank));
-  if (attendance_.joined() == 1) late_warning_ = Deadline::in(settings().late_warning);
+  if (attendance_.joined() == 1) {
+    late_warning_ = Deadline::in(settings().late_warning);
+    for (auto& [key, other] : connections_)
+      if (other.newcomer && other.phase == Phase::waiting) {
+        tell_size(other);
+        watch(key, other);
+      }
+  }
   if (patience < patience_.seconds_left()) {
     patience_ = Deadline::in(patience);
     patience_was_ = patience_was;
@@ -221,9 +230,30 @@ void StoreLoop::admit(Connection& connection, JoinRequest request) {
   if (attendance_.complete()) complete();
 }
 
+// How long it waits is its own affair: it hangs up when it has had enough.
+void StoreLoop::admit_newcomer(Id id, Connection& connection, JoinRequest request) {
+  const bool asks = !connection.newcomer;
+  connection.newcomer = true;
+  connection.received = 0;
+  if (asks)
+    attendance_.add_newcomer(id);
+  else
+    attendance_.introduce(id, std::move(request.blob));
+  if (asks && attendance_.joined() > 0) tell_size(connection);
+  if (attendance_.complete()) complete();
+}
+
+void StoreLoop::tell_size(Connection& connection) {
+  answer(connection, std::make_shared<const Blob>(encode_size(attendance_.size())));
+  connection.deadline = Deadline::in(kStrangerSeconds);
+  connection.tells_size = true;
+}
+
 void StoreLoop::answer(Connection& connection, std::shared_ptr<const Blob> with) {
   if (with == failure_ && connection.rank >= 0) told_.insert(connection.rank);
   connection.answer = std::move(with);
+  connection.sent = 0;
+  connection.tells_size = false;
   connection.phase = Phase::answering;
   connection.deadline = Deadline::in(kAnswerSeconds);
   next_expiry_ = Deadline::earlier(next_expiry_, connection.deadline);
@@ -234,7 +264,8 @@ void StoreLoop::flush(Id id, Connection& connection) {
   const auto sent = send_some(connection.socket.get(), rest);
   if (!sent) return left(id);
   connection.sent += *sent;
-  if (connection.sent == connection.answer->size()) connection.phase = Phase::answered;
+  if (connection.sent == connection.answer->size())
+    connection.phase = connection.tells_size ? Phase::introducing : Phase::answered;
   watch(id, connection);
 }
 
@@ -243,12 +274,13 @@ void StoreLoop::complete() {
   patience_ = late_warning_ = Deadline::never();
   for (const Fd& listener : listeners_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.get(), nullptr);
   for (Fd& listener : listeners_) listener.reset();
-  const auto gathered = std::make_shared<const Blob>(encode_gathered(attendance_.blobs()));
+  const std::vector<Blob> blobs = attendance_.blobs();
+  const auto gathered = std::make_shared<const Blob>(encode_gathered({kNewcomer, blobs}));
+  answer_newcomers(blobs);
   for (auto& [id, connection] : connections_)
-    if (connection.phase == Phase::waiting) {
-      answer(connection, gathered);
-      watch(id, connection);
-    }
+    if (connection.phase == Phase::waiting) answer(connection, gathered);
+  for (auto& [id, connection] : connections_)
+    if (connection.phase == Phase::answering) watch(id, connection);
   // Strangers lose nothing: all who belong here are in.
   std::erase_if(connections_, [](const auto& entry) {
     return entry.second.phase == Phase::handshake || entry.second.phase == Phase::request;
@@ -256,12 +288,22 @@ void StoreLoop::complete() {
   strangers_ = 0;
 }
 
+void StoreLoop::answer_newcomers(const std::vector<Blob>& blobs) {
+  int rank = attendance_.ranks();
+  for (const Id id : attendance_.admitted())
+    answer(connections_.at(id), std::make_shared<const Blob>(encode_gathered({rank++, blobs})));
+  const std::string why = "all places are taken: no newcomer is wanted any more";
+  const auto refusal = std::make_shared<const Blob>(encode_failure(make_error(ErrorCode::refused, why)));
+  for (auto& [id, connection] : connections_)
+    if (connection.newcomer && connection.undecided()) answer(connection, refusal);
+}
+
 void StoreLoop::fail_all(Error error) {
   log::error("the ranks cannot join: {}", error.message);
   failure_ = std::make_shared<const Blob>(encode_failure(error));
   patience_ = late_warning_ = Deadline::never();
   for (auto& [id, connection] : connections_)
-    if (connection.phase == Phase::waiting) {
+    if (connection.undecided()) {
       answer(connection, failure_);
       watch(id, connection);
     }
@@ -269,7 +311,7 @@ void StoreLoop::fail_all(Error error) {
 
 void StoreLoop::left(Id id) {
   const Connection& connection = connections_.at(id);
-  const bool too_early = connection.phase == Phase::waiting;
+  const bool too_early = connection.phase == Phase::waiting && !connection.newcomer;
   const int rank = connection.rank;
   const std::string peer = connection.peer.to_string();
   erase(id);
@@ -287,6 +329,7 @@ void StoreLoop::drop(Id id, const std::string& why) {
 void StoreLoop::erase(Id id) {
   const auto found = connections_.find(id);
   if (found->second.phase == Phase::handshake || found->second.phase == Phase::request) --strangers_;
+  if (found->second.newcomer) attendance_.remove_newcomer(id);
   connections_.erase(found);
 }
 
@@ -307,14 +350,13 @@ void StoreLoop::watch(Id id, Connection& connection) {
 void StoreLoop::expire() {
   if (late_warning_.passed()) {
     late_warning_ = Deadline::never();
-    log::warn("still waiting for {} to join", name_ranks(attendance_.missing(), attendance_.size()));
+    log::warn("{} not joined yet", attendance_.absent());
   }
-  if (patience_.passed()) {
-    const std::string missing = name_ranks(attendance_.missing(), attendance_.size());
-    const char* have = attendance_.missing().size() == 1 ? "has" : "have";
+  if (patience_.passed() && attendance_.suffices())
+    complete();
+  else if (patience_.passed())
     fail_all(make_error(ErrorCode::timed_out,
-                        fmt::format("{} {} not joined within {}", missing, have, name_seconds(patience_was_))));
-  }
+                        fmt::format("{} not joined within {}", attendance_.absent(), name_seconds(patience_was_))));
   if (!next_expiry_.passed()) return;
   next_expiry_ = Deadline::never();
   for (auto entry = connections_.begin(); entry != connections_.end();) {
@@ -325,7 +367,7 @@ void StoreLoop::expire() {
     } else if (connection.phase == Phase::handshake) {
       drop(id, connection.handshake.late().message);
     } else {
-      const char* why = connection.phase == Phase::request ? "has not asked to join" : "has not taken its answer";
+      const char* why = connection.phase <= Phase::introducing ? "has not asked to join" : "has not taken its answer";
       drop(id, fmt::format("{} {} in time", connection.peer.to_string(), why));
     }
   }
@@ -336,6 +378,7 @@ void StoreLoop::publish() {
   const bool answered = decided && std::none_of(connections_.begin(), connections_.end(),
                                                 [](const auto& entry) { return entry.second.phase >= Phase::waiting; });
   const std::lock_guard lock(progress_->mutex);
+  progress_->newcomers = attendance_.newcomers();
   if (progress_->answered == answered) return;
   progress_->answered = answered;
   progress_->changed.notify_all();

@@ -25,6 +25,7 @@ struct StoreProgress {
   std::condition_variable changed;
   bool answered = false;  // the join is decided, and all ranks that have come have been told
   bool over = false;      // the loop has ended
+  int newcomers = 0;
 };
 
 /// Warnings about dropped connections, a few per interval however many there are.
@@ -53,11 +54,12 @@ class StoreLoop {
 
  private:
   enum class Phase {
-    handshake,  // a stranger
-    request,    // knows the secret, has not asked yet
-    waiting,    // joined; the others have not
-    answering,  // the answer is on its way
-    answered,   // waiting for the rank to hang up
+    handshake,    // a stranger
+    request,      // knows the secret, has not asked yet
+    introducing,  // a newcomer that has been told the size
+    waiting,      // joined; the others have not
+    answering,    // the answer is on its way
+    answered,     // waiting for the rank to hang up
   };
   struct Connection {
     Fd socket;
@@ -70,7 +72,14 @@ class StoreLoop {
     std::shared_ptr<const Blob> answer;
     std::size_t sent = 0;
     int rank = -1;
+    bool newcomer = false;
+    bool tells_size = false;    // the answer does
     std::uint32_t watched = 0;  // epoll events asked for
+
+    /// It awaits what becomes of the join.
+    bool undecided() const {
+      return phase == Phase::waiting || phase == Phase::introducing || (phase == Phase::answering && tells_size);
+    }
   };
   using Id = std::uint64_t;
 
@@ -85,10 +94,13 @@ class StoreLoop {
   bool drop_oldest_stranger(const std::string& why);
   void serve(Id id);
   Result<std::optional<JoinRequest>> read_request(Connection& connection);
-  void admit(Connection& connection, JoinRequest request);
+  void admit(Id id, Connection& connection, JoinRequest request);
+  void admit_newcomer(Id id, Connection& connection, JoinRequest request);
+  void tell_size(Connection& connection);
   void answer(Connection& connection, std::shared_ptr<const Blob> with);
   void flush(Id id, Connection& connection);
   void complete();
+  void answer_newcomers(const std::vector<Blob>& blobs);
   void fail_all(Error error);
   void left(Id id);
   void drop(Id id, const std::string& why);

@@ -67,6 +67,21 @@ std::string to_hex(std::string_view bytes) {
   return text;
 }
 
+using SealKey = std::array<std::uint8_t, crypto_secretbox_KEYBYTES>;
+static_assert(std::tuple_size_v<SealedId> ==
+              crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + UniqueId::kBytes);
+
+SealKey seal_key(const std::string& secret) {
+  constexpr std::string_view kPurpose = "tutti seals an id";
+  SealKey key;
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, nullptr, 0, key.size());
+  for (const std::string_view part : {kPurpose, std::string_view(secret)})
+    crypto_generichash_update(&state, reinterpret_cast<const std::uint8_t*>(part.data()), part.size());
+  crypto_generichash_final(&state, key.data(), key.size());
+  return key;
+}
+
 // The stores of the ids made in this process, until they are over. Destroyed, and their threads with them, at exit.
 class Stores {
  public:
@@ -85,6 +100,12 @@ class Stores {
     const std::lock_guard lock(mutex_);
     const auto found = stores_.find(nonce);
     return found == stores_.end() ? nullptr : found->second;
+  }
+  /// Handed out, for its end may wait for its thread.
+  std::shared_ptr<Store> remove(const std::string& nonce) {
+    const std::lock_guard lock(mutex_);
+    auto node = stores_.extract(nonce);
+    return node.empty() ? nullptr : std::move(node.mapped());
   }
 
  private:
@@ -207,6 +228,12 @@ std::string UniqueId::to_string() const {
   return to_hex(std::string_view(reinterpret_cast<const char*>(bytes_.data()), bytes_.size()));
 }
 
+int UniqueId::waiting() const {
+  const auto parts = decode_id(bytes_);
+  const auto store = parts ? Stores::instance().find(parts->nonce) : nullptr;
+  return store == nullptr ? 0 : store->newcomers();
+}
+
 Result<JoinInfo> join_info(const UniqueId& id, int rank, int size) {
   auto parts = decode_id(id.bytes());
   if (!parts) return tl::unexpected(parts.error());
@@ -219,6 +246,32 @@ Result<JoinInfo> join_info(const UniqueId& id, int rank, int size) {
   info.rank_zero_hosts = false;
   info.local_store = Stores::instance().find(parts->nonce);
   return info;
+}
+
+void close_meeting(const UniqueId& id) {
+  if (const auto parts = decode_id(id.bytes())) Stores::instance().remove(parts->nonce);
+}
+
+SealedId seal(const UniqueId& id, const std::string& secret) {
+  const SealKey key = seal_key(secret);
+  SealedId sealed;
+  auto* const nonce = reinterpret_cast<std::uint8_t*>(sealed.data());
+  randombytes_buf(nonce, crypto_secretbox_NONCEBYTES);
+  crypto_secretbox_easy(nonce + crypto_secretbox_NONCEBYTES, reinterpret_cast<const std::uint8_t*>(id.bytes().data()),
+                        UniqueId::kBytes, nonce, key.data());
+  return sealed;
+}
+
+Result<UniqueId> unseal(std::span<const std::byte> sealed, const std::string& secret) {
+  const auto no = [] { return fail(ErrorCode::refused, "a sealed id came from one who does not know the secret"); };
+  if (sealed.size() != std::tuple_size_v<SealedId>) return no();
+  const SealKey key = seal_key(secret);
+  const auto* const nonce = reinterpret_cast<const std::uint8_t*>(sealed.data());
+  UniqueId::Bytes bytes;
+  if (crypto_secretbox_open_easy(reinterpret_cast<std::uint8_t*>(bytes.data()), nonce + crypto_secretbox_NONCEBYTES,
+                                 sealed.size() - crypto_secretbox_NONCEBYTES, nonce, key.data()) != 0)
+    return no();
+  return UniqueId::from_bytes(bytes);
 }
 
 }  // namespace tutti

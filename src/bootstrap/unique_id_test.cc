@@ -63,6 +63,69 @@ TEST(UniqueId, BringsAllRanksTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(UniqueId, TellsHowManyNewcomersWaitUntilItsMeetingIsClosed) {
+  const auto id = UniqueId::create();
+  ASSERT_TRUE(id);
+  std::thread newcomer([&] {
+    auto info = join_info(*id, kNewcomer, 0);
+    info->local_store.reset();
+    info->deadline = Deadline::in(10);
+    info->introduce = [](int) { return Result<Blob>(Blob()); };
+    const auto gathered = attend(*info);
+    ASSERT_FALSE(gathered);
+    EXPECT_EQ(gathered.error().code, ErrorCode::rank_died) << gathered.error().to_string();
+  });
+  const Deadline deadline = Deadline::in(10);
+  while (id->waiting() == 0 && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(id->waiting(), 1);
+  close_meeting(*id);
+  newcomer.join();
+  EXPECT_EQ(id->waiting(), 0);
+}
+
+TEST(UniqueId, GivesNewcomersNumbersAndTurnsAwayThoseTooMany) {
+  const auto id = UniqueId::create();
+  ASSERT_TRUE(id);
+  std::vector<std::thread> threads;
+  std::vector<Result<Gathered>> answers(5);
+  for (int i = 2; i < 5; ++i)
+    threads.emplace_back([&, i] {
+      auto info = join_info(*id, kNewcomer, 0);
+      info->introduce = [](int size) { return Result<Blob>({static_cast<std::byte>(size)}); };
+      answers[static_cast<std::size_t>(i)] = attend(*info);
+    });
+  const Deadline deadline = Deadline::in(10);
+  while (id->waiting() < 3 && !deadline.passed()) std::this_thread::yield();
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      auto info = join_info(*id, rank, 4);
+      info->newcomers = info->at_least = 2;
+      answers[static_cast<std::size_t>(rank)] = attend(*info);
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::multiset<int> numbers;
+  for (const auto& answer : answers) {
+    if (answer) {
+      EXPECT_EQ(answer->blobs, (std::vector<Blob>{{}, {}, {std::byte{4}}, {std::byte{4}}}));
+    } else {
+      EXPECT_EQ(answer.error().code, ErrorCode::refused) << answer.error().to_string();
+    }
+    numbers.insert(answer ? answer->rank : -1);
+  }
+  EXPECT_EQ(numbers, (std::multiset<int>{-1, 0, 1, 2, 3}));
+}
+
+TEST(UniqueId, SealedOpensWithTheSecretOnly) {
+  const auto id = UniqueId::from_bytes(encode_id(sample()));
+  auto sealed = seal(*id, "secret");
+  EXPECT_NE(sealed, seal(*id, "secret")) << "a nonce of its own each time";
+  EXPECT_EQ(unseal(sealed, "secret").value(), *id);
+  EXPECT_FALSE(unseal(sealed, "another"));
+  EXPECT_FALSE(unseal(std::span(sealed).first(100), "secret"));
+  sealed[60] ^= std::byte{1};
+  EXPECT_FALSE(unseal(sealed, "secret"));
+}
+
 TEST(UniqueId, KeepsCommunicatorsApart) {
   std::set<std::string> seen;
   std::vector<std::thread> threads;

@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint8_t kRequest = 1;
 constexpr std::uint8_t kGathered = 2;
 constexpr std::uint8_t kFailure = 3;
+constexpr std::uint8_t kSize = 4;
 constexpr std::uint32_t kMaxSettings = 256;
 
 class Writer {
@@ -79,6 +80,19 @@ class Reader {
   bool ok_ = true;
 };
 
+Error damaged_answer() { return fail(ErrorCode::refused, "the store's answer is damaged").value(); }
+
+/// The rest of a failure, which is an error in any case.
+Error read_failure(Reader& reader) {
+  Error error;
+  const auto code = reader.number<std::uint8_t>();
+  error.peer = reader.number<std::int32_t>();
+  error.message = reader.text();
+  if (!reader.at_end() || code > static_cast<std::uint8_t>(ErrorCode::internal)) return damaged_answer();
+  error.code = static_cast<ErrorCode>(code);
+  return error;
+}
+
 bool is_duration(double seconds) { return seconds >= 0 && seconds < 1e9; }
 
 }  // namespace
@@ -88,6 +102,8 @@ Blob encode_request(const JoinRequest& request) {
   writer.number(kRequest);
   writer.number(static_cast<std::int32_t>(request.rank));
   writer.number(static_cast<std::int32_t>(request.size));
+  writer.number(static_cast<std::int32_t>(request.newcomers));
+  writer.number(static_cast<std::int32_t>(request.at_least));
   writer.number(request.patience);
   writer.number(request.patience_was);
   writer.number(static_cast<std::uint32_t>(request.settings.size()));
@@ -99,11 +115,19 @@ Blob encode_request(const JoinRequest& request) {
   return std::move(writer).frame();
 }
 
-Blob encode_gathered(const std::vector<Blob>& blobs) {
+Blob encode_gathered(const Gathered& gathered) {
   Writer writer;
   writer.number(kGathered);
-  writer.number(static_cast<std::uint32_t>(blobs.size()));
-  for (const Blob& blob : blobs) writer.bytes(blob);
+  writer.number(static_cast<std::int32_t>(gathered.rank));
+  writer.number(static_cast<std::uint32_t>(gathered.blobs.size()));
+  for (const Blob& blob : gathered.blobs) writer.bytes(blob);
+  return std::move(writer).frame();
+}
+
+Blob encode_size(int ranks) {
+  Writer writer;
+  writer.number(kSize);
+  writer.number(static_cast<std::int32_t>(ranks));
   return std::move(writer).frame();
 }
 
@@ -129,6 +153,8 @@ Result<JoinRequest> decode_request(std::span<const std::byte> bytes) {
   JoinRequest request;
   request.rank = reader.number<std::int32_t>();
   request.size = reader.number<std::int32_t>();
+  request.newcomers = reader.number<std::int32_t>();
+  request.at_least = reader.number<std::int32_t>();
   request.patience = reader.number<double>();
   request.patience_was = reader.number<double>();
   const auto settings = reader.number<std::uint32_t>();
@@ -143,24 +169,26 @@ Result<JoinRequest> decode_request(std::span<const std::byte> bytes) {
   return request;
 }
 
-Result<std::vector<Blob>> decode_answer(std::span<const std::byte> bytes, int size) {
-  const auto damaged = [] { return fail(ErrorCode::refused, "the store's answer is damaged"); };
+Result<Gathered> decode_answer(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   const auto kind = reader.number<std::uint8_t>();
-  if (kind == kFailure) {
-    Error error;
-    const auto code = reader.number<std::uint8_t>();
-    error.peer = reader.number<std::int32_t>();
-    error.message = reader.text();
-    if (!reader.at_end() || code > static_cast<std::uint8_t>(ErrorCode::internal)) return damaged();
-    error.code = static_cast<ErrorCode>(code);
-    return tl::unexpected(error);
-  }
-  if (kind != kGathered || reader.number<std::uint32_t>() != static_cast<std::uint32_t>(size)) return damaged();
-  std::vector<Blob> blobs;
-  for (int rank = 0; rank < size && reader.ok(); ++rank) blobs.push_back(reader.bytes());
-  if (!reader.at_end()) return damaged();
-  return blobs;
+  if (kind == kFailure) return tl::unexpected(read_failure(reader));
+  if (kind != kGathered) return tl::unexpected(damaged_answer());
+  Gathered gathered;
+  gathered.rank = reader.number<std::int32_t>();
+  const auto count = reader.number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) gathered.blobs.push_back(reader.bytes());
+  if (!reader.at_end()) return tl::unexpected(damaged_answer());
+  return gathered;
+}
+
+Result<int> decode_size(std::span<const std::byte> bytes) {
+  Reader reader(bytes);
+  const auto kind = reader.number<std::uint8_t>();
+  if (kind == kFailure) return tl::unexpected(read_failure(reader));
+  const auto ranks = reader.number<std::int32_t>();
+  if (kind != kSize || !reader.at_end() || ranks < 1 || ranks > kMaxRanks) return tl::unexpected(damaged_answer());
+  return ranks;
 }
 
 }  // namespace tutti

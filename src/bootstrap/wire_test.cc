@@ -11,6 +11,8 @@ JoinRequest sample() {
   JoinRequest request;
   request.rank = 3;
   request.size = 8;
+  request.newcomers = 2;
+  request.at_least = 1;
   request.patience = 1.5;
   request.patience_was = 60;
   request.settings = {{"a", "1"}, {"b", ""}};
@@ -43,11 +45,16 @@ TEST(Wire, APatienceThatIsNoDurationIsDamaged) {
 }
 
 TEST(Wire, AnswersComeBackAsTheyWere) {
-  const std::vector<Blob> blobs = {Blob(3, std::byte{1}), {}, Blob(70000, std::byte{2})};
-  const Blob frame = encode_gathered(blobs);
-  EXPECT_EQ(decode_answer(payload(frame), 3).value(), blobs);
-  EXPECT_FALSE(decode_answer(payload(frame), 4)) << "another size than asked for";
-  EXPECT_FALSE(decode_answer(payload(frame).first(50), 3));
+  const Gathered gathered{2, {Blob(3, std::byte{1}), {}, Blob(70000, std::byte{2})}};
+  const Blob frame = encode_gathered(gathered);
+  EXPECT_EQ(decode_answer(payload(frame)).value(), gathered);
+  EXPECT_FALSE(decode_answer(payload(frame).first(50)));
+}
+
+TEST(Wire, SizesComeBackAsTheyWere) {
+  EXPECT_EQ(decode_size(payload(encode_size(5))).value(), 5);
+  for (const int ranks : {0, -1, kMaxRanks + 1}) EXPECT_FALSE(decode_size(payload(encode_size(ranks)))) << ranks;
+  EXPECT_FALSE(decode_size(payload(encode_gathered({}))));
 }
 
 TEST(Wire, ErrorsKeepTheirCodeAndPeer) {
@@ -55,7 +62,7 @@ TEST(Wire, ErrorsKeepTheirCodeAndPeer) {
   error.code = ErrorCode::rank_died;
   error.message = "rank 3 left";
   error.peer = 3;
-  const auto decoded = decode_answer(payload(encode_failure(error)), 8);
+  const auto decoded = decode_answer(payload(encode_failure(error)));
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().code, ErrorCode::rank_died);
   EXPECT_EQ(decoded.error().message, "rank 3 left");

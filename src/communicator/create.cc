@@ -1,6 +1,9 @@
 // How communicators come to be: ranks as threads, by a unique id, or as the launcher says.
+#include "communicator/create.hpp"
+
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -69,46 +72,45 @@ AgreedSettings agreed_settings(const Options& options) {
   return {{"TUTTI_SELECT", options.select}, {"TUTTI_REPRODUCIBLE", options.reproducible ? "1" : "0"}};
 }
 
-/// The job as this process sees it once all have met.
-struct Met {
-  std::shared_ptr<Job> job;
+/// All ranks as their introductions tell.
+struct Everyone {
   Identity identity;
-};
-
-Result<Met> meet(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, const std::vector<Blob>& blobs, int rank,
-                 Deadline deadline) {
-  Met met;
-  met.identity.rank = rank;
   std::vector<ControlPeer> peers;
   std::vector<Endpoint> endpoints;
-  for (std::size_t index = 0; index < blobs.size(); ++index) {
-    Result<Introduction> introduction = Introduction::decode(blobs[index]);
-    if (!introduction) return tl::unexpected(introduction.error());
-    Result<ControlPeer> peer = ControlPeer::decode(introduction->control);
-    if (!peer) return tl::unexpected(peer.error());
-    Result<Endpoint> endpoint = Endpoint::parse(introduction->endpoint);
-    if (!endpoint) return tl::unexpected(endpoint.error());
-    // Ranks that may not share memory count as hosts of their own.
-    const std::uint64_t host = settings().shm ? hash_text(peer->host) : mix(hash_text(peer->host), index + 1);
-    met.identity.members.push_back({static_cast<int>(index), host, introduction->segment});
-    met.identity.id = mix(met.identity.id, introduction->segment.nonce);
-    peers.push_back(std::move(*peer));
-    endpoints.push_back(std::move(*endpoint));
+
+  static Result<Everyone> decode(const std::vector<Blob>& introductions, int rank) {
+    Everyone all;
+    all.identity.rank = rank;
+    for (std::size_t index = 0; index < introductions.size(); ++index) {
+      Result<Introduction> introduction = Introduction::decode(introductions[index]);
+      if (!introduction) return tl::unexpected(introduction.error());
+      Result<ControlPeer> peer = ControlPeer::decode(introduction->control);
+      if (!peer) return tl::unexpected(peer.error());
+      Result<Endpoint> endpoint = Endpoint::parse(introduction->endpoint);
+      if (!endpoint) return tl::unexpected(endpoint.error());
+      // Ranks that may not share memory count as hosts of their own.
+      const std::uint64_t host = settings().shm ? hash_text(peer->host) : mix(hash_text(peer->host), index + 1);
+      all.identity.members.push_back({static_cast<int>(index), host, introduction->segment});
+      all.identity.id = mix(all.identity.id, introduction->segment.nonce);
+      all.peers.push_back(std::move(*peer));
+      all.endpoints.push_back(std::move(*endpoint));
+    }
+    return all;
   }
-  if (Status joined = control->join(std::move(peers), rank, deadline); !joined) return tl::unexpected(joined.error());
-  const std::uint64_t own_host = met.identity.members[static_cast<std::size_t>(rank)].host;
-  bool one_host = true;
-  for (const Member& member : met.identity.members) one_host = one_host && member.host == own_host;
-  if (one_host) tcp.reset();
-  if (tcp != nullptr) {
+
+  std::vector<Neighbour> neighbours() const {
     std::vector<Neighbour> all;
     for (std::size_t index = 0; index < endpoints.size(); ++index)
-      all.push_back({endpoints[index], met.identity.members[index].host});
-    tcp->introduce(std::move(all));
+      all.push_back({endpoints[index], identity.members[index].host});
+    return all;
   }
-  met.job = std::make_shared<Job>(std::move(control), std::move(tcp), std::move(endpoints), rank);
-  return met;
-}
+
+  bool on_one_host() const {
+    const auto& members = identity.members;
+    return std::all_of(members.begin(), members.end(),
+                       [&](const Member& member) { return member.host == members.front().host; });
+  }
+};
 
 /// Agrees on whether ranks of a host can read each other's memory, and that all select by the same rules, in a first
 /// operation, which also proves that all are here.
@@ -140,26 +142,52 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options& options) {
-  const Deadline deadline = info.deadline;
-  Result<std::unique_ptr<Control>> control = Control::start(info.secret);
+  Entrant entrant(info);
+  Result<Blob> introduction = entrant.introduce(info.size);
+  if (!introduction) return tl::unexpected(introduction.error());
+  info.blob = std::move(*introduction);
+  info.settings = agreed_settings(options);
+  const Result<std::vector<Blob>> introductions = join(info);
+  if (!introductions) return tl::unexpected(introductions.error());
+  return entrant.enter(*introductions, info.rank, info.deadline, options, Seats{info.size, {}});
+}
+
+}  // namespace
+
+Entrant::Entrant(const JoinInfo& info) : secret_(info.secret), job_(info.job) {}
+Entrant::~Entrant() = default;
+
+Result<Blob> Entrant::introduce(int size) {
+  Result<std::unique_ptr<Control>> control = Control::start(secret_);
   if (!control) return tl::unexpected(control.error());
   TcpOptions tcp_options;
-  tcp_options.job = info.job;
-  Result<std::shared_ptr<Tcp>> tcp = Tcp::start(info.secret, tcp_options);
+  tcp_options.job = job_;
+  Result<std::shared_ptr<Tcp>> tcp = Tcp::start(secret_, tcp_options);
   if (!tcp) return tl::unexpected(tcp.error());
-  Result<Segment> segment = Segment::create(info.size);
+  Result<Segment> segment = Segment::create(size);
   if (!segment) return tl::unexpected(segment.error());
-  const Introduction introduction{segment->name(), (*tcp)->endpoint().to_string(), (*control)->self().encode()};
-  info.blob = introduction.encode();
-  info.settings = agreed_settings(options);
-  const int rank = info.rank;
-  const Result<std::vector<Blob>> blobs = join(info);
-  if (!blobs) return tl::unexpected(blobs.error());
-  Result<Met> met = meet(std::move(*control), std::move(*tcp), *blobs, rank, deadline);
-  if (!met) return tl::unexpected(met.error());
-  auto impl = CommunicatorImpl::create(met->job, met->identity, std::move(*segment), options);
+  control_ = std::move(*control);
+  tcp_ = std::move(*tcp);
+  segment_ = std::move(*segment);
+  return Introduction{segment_->name(), tcp_->endpoint().to_string(), control_->self().encode()}.encode();
+}
+
+Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>& introductions, int rank,
+                                                         Deadline deadline, const Options& options, Seats seats) {
+  Result<Everyone> all = Everyone::decode(introductions, rank);
+  if (!all) return tl::unexpected(all.error());
+  if (all->on_one_host())
+    tcp_.reset();
+  else
+    tcp_->introduce(all->neighbours());
+  all->identity.seats = std::move(seats);
+  if (Status joined = control_->join(std::move(all->peers), rank, deadline); !joined)
+    return tl::unexpected(joined.error());
+  const auto job =
+      std::make_shared<Job>(std::move(control_), std::move(tcp_), std::move(all->endpoints), rank, secret_);
+  auto impl = CommunicatorImpl::create(job, std::move(all->identity), std::move(*segment_), options);
   if (!impl) return impl;
-  met->job->watch();
+  job->watch();
   if (Status agreed_on = agree(*impl); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;
 }
@@ -176,8 +204,6 @@ void report_settings_once() {
   }();
   (void)reported;
 }
-
-}  // namespace
 
 Result<Communicator> Communicator::create(const UniqueId& id, int rank, int size, const Options& options) {
   report_settings_once();
@@ -211,6 +237,7 @@ Result<std::vector<Communicator>> Communicator::create_threads(int size, const O
   Identity identity;
   identity.settled = true;
   identity.pull = true;
+  identity.seats.total = size;
   std::vector<Segment> segments;
   for (int rank = 0; rank < size; ++rank) {
     Result<Segment> segment = Segment::create(size);

@@ -40,6 +40,7 @@ struct Wish {
 Identity identity_of(const CommunicatorImpl& parent, const std::vector<int>& ranks,
                      const std::vector<SegmentName>& segments, std::uint64_t seed) {
   Identity identity;
+  identity.seats.total = static_cast<int>(ranks.size());
   identity.id = mix(parent.identity().id, seed);
   identity.settled = true;
   identity.pull = parent.identity().pull;
@@ -170,8 +171,9 @@ Result<Communicator> Communicator::shrink(double seconds) {
     std::memcpy(&other, each.data(), sizeof other);
     names.push_back(other);
   }
-  auto impl = CommunicatorImpl::create(impl_->job(), identity_of(*impl_, survivors->members, names, 0x736872),
-                                       std::move(*segment), impl_->options());
+  Identity identity = identity_of(*impl_, survivors->members, names, 0x736872);
+  identity.seats = impl_->identity().seats.after_loss(survivors->members);
+  auto impl = CommunicatorImpl::create(impl_->job(), std::move(identity), std::move(*segment), impl_->options());
   if (!impl) return tl::unexpected(impl.error());
   return Communicator(std::move(*impl));
 }

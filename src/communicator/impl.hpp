@@ -20,6 +20,7 @@
 #include "communicator/message.hpp"
 #include "communicator/operation.hpp"
 #include "communicator/plans.hpp"
+#include "communicator/seats.hpp"
 #include "engine/waiter.hpp"
 #include "transport/shm/host.hpp"
 #include "tutti/communicator.hpp"
@@ -39,6 +40,7 @@ struct Identity {
   bool settled = false;  // the ranks have agreed on what follows
   bool pull = false;     // every rank can read the memory of every other of its host
   std::vector<Member> members;
+  Seats seats;
 };
 
 /// What a call must share with an earlier one to run as that was bound, on its own buffers.

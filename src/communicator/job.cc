@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
@@ -67,17 +68,32 @@ class Departures {
 
 }  // namespace
 
-Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self)
-    : self_(self), tcp_(std::move(tcp)), endpoints_(std::move(endpoints)), control_(std::move(control)) {}
+Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self,
+         std::string secret)
+    : self_(self),
+      secret_(std::move(secret)),
+      tcp_(std::move(tcp)),
+      endpoints_(std::move(endpoints)),
+      control_(std::move(control)) {}
 
 Job::~Job() {
   if (control_ == nullptr) return;
   Departures::of_process().begins();
   control_->remove_topic(kMoves);
-  tcp_.reset();  // what is queued goes out first
-  leave();
-  control_.reset();
-  Departures::of_process().ended();
+  control_->unsubscribe(deaths_);
+  control_->unsubscribe(leaves_);
+  const bool in_handler = control_->on_control_thread();
+  auto end = [tcp = std::move(tcp_), control = std::move(control_)]() mutable {
+    tcp.reset();  // what is queued goes out first
+    control->leave();
+    control.reset();
+    Departures::of_process().ended();
+  };
+  // A handler may hold the last communicator; it cannot wait for the end of its own thread.
+  if (in_handler)
+    std::thread(std::move(end)).detach();
+  else
+    end();
 }
 
 void Job::leave() {
@@ -87,11 +103,11 @@ void Job::leave() {
 void Job::watch() {
   Departures::of_process().add(shared_from_this());
   if (tcp_ != nullptr) follow_moves();
-  control_->on_death([this](int process, const Error& error) {
+  deaths_ = control_->on_death([this](int process, const Error& error) {
     if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, error);
     process_ended(process, error, true);
   });
-  control_->on_leave([this](int process) { process_ended(process, {}, false); });
+  leaves_ = control_->on_leave([this](int process) { process_ended(process, {}, false); });
 }
 
 // Ports that come back with another address are told to all, and theirs heard of.
@@ -100,9 +116,9 @@ void Job::follow_moves() {
     const auto moved = Endpoint::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     if (moved) tcp_->follow(*moved);
   });
-  tcp_->on_move([this](const Endpoint& own) {
+  tcp_->on_move([weak = weak_from_this()](const Endpoint& own) {
     const std::string text = own.to_string();
-    control_->broadcast(kMoves, std::as_bytes(std::span(text)));
+    if (const auto job = weak.lock()) job->control_->broadcast(kMoves, std::as_bytes(std::span(text)));
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -21,12 +22,15 @@ class Job : public std::enable_shared_from_this<Job> {
  public:
   Job() = default;  // this process alone
   /// `self`: index of this process among those that joined.
-  Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self);
+  Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self,
+      std::string secret);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   int self() const { return self_; }
+  /// What only the processes of this job know; empty among threads, and where none was given.
+  const std::string& secret() const { return secret_; }
   Tcp* tcp() const { return tcp_.get(); }
   const Endpoint& endpoint_of(int process) const { return endpoints_[static_cast<std::size_t>(process)]; }
 
@@ -60,9 +64,12 @@ class Job : public std::enable_shared_from_this<Job> {
   std::vector<std::shared_ptr<CommunicatorImpl>> everyone();
 
   int self_ = 0;
+  std::string secret_;
   std::shared_ptr<Tcp> tcp_;
   std::vector<Endpoint> endpoints_;
   std::unique_ptr<Control> control_;
+  std::uint64_t deaths_ = 0;  // subscriptions
+  std::uint64_t leaves_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<CommunicatorImpl>>> communicators_;
 };

@@ -96,6 +96,9 @@ class Control {
   bool has_left(int process) const { return roster_.left(process); }
   std::optional<Error> death_of(int process) const { return roster_.death_of(process); }
 
+  /// Whether the caller is a handler.
+  bool on_control_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
   /// Says goodbye: the others know that this process has left, and do not count it as dead. About a second at most.
   void leave();
 

@@ -134,7 +134,7 @@ void World::expect(int process) {
   if (!peer.living || peer.begun || peer.dial) return;
   if (self_ < process) return start_dial(process, 0);
   // The lower one dials; but it may be dead with all who could have told.
-  if (joined_) start_dial(process, std::min(kExpectSeconds, heartbeat_timeout_ / 2));
+  start_dial(process, std::min(kExpectSeconds, heartbeat_timeout_ / 2));
 }
 
 void World::start_dial(int process, double delay) {
@@ -199,9 +199,11 @@ void World::attempt_failed(int process, const Error& error, bool nobody_listens)
   if (!peer.links.empty() && !silent(peer.last_heard)) return peer.dial.reset();
   const auto address = dial.round[dial.step].address;
   if (address && nobody_listens) ++dial.refused;
-  // An address that was not proven may mean another host to this one; that all of them do is not likely.
+  // An address that was not proven may mean another host to this one; that all of them do is not likely. Who joins has
+  // listened since before the others knew of it.
   const bool proven = address && *address < peer.proven.size() && peer.proven[*address];
-  if (address && peer.begun && nobody_listens && (proven || dial.refused == peer.info.addresses.size()))
+  const bool listened = peer.begun || !joined_;
+  if (address && listened && nobody_listens && (proven || dial.refused == peer.info.addresses.size()))
     return lost(process, with_trouble(error.message, peer.trouble));
   if (address || peer.trouble.empty()) peer.trouble = error.message;
   // A process of this host is watched: as long as it lives it may be stopped, but is not dead.

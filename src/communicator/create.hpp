@@ -1,0 +1,44 @@
+// How a process becomes a rank of a job, for all who make one: create, grow, join.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "bootstrap/join.hpp"
+#include "communicator/impl.hpp"
+#include "communicator/seats.hpp"
+#include "transport/shm/segment.hpp"
+
+namespace tutti {
+
+/// A process on its way into a job: first it opens what the others need to reach it, then it knows all of them.
+class Entrant {
+ public:
+  explicit Entrant(const JoinInfo& info);
+  ~Entrant();
+  Entrant(const Entrant&) = delete;
+  Entrant& operator=(const Entrant&) = delete;
+
+  /// What this process brings to the meeting point, for a job of up to `size` ranks.
+  Result<Blob> introduce(int size);
+  /// The introductions of all ranks, in their order, and the number of this one.
+  Result<std::shared_ptr<CommunicatorImpl>> enter(const std::vector<Blob>& introductions, int rank, Deadline deadline,
+                                                  const Options& options, Seats seats);
+
+ private:
+  std::string secret_;
+  std::string job_;
+  std::unique_ptr<Control> control_;
+  std::shared_ptr<Tcp> tcp_;
+  std::optional<Segment> segment_;
+};
+
+Deadline join_deadline(const Options& options);
+
+/// Complains of settings that cannot be read or mean nothing, the first time.
+void report_settings_once();
+
+}  // namespace tutti
