@@ -6,7 +6,7 @@ BUILD/bench/failover-*.svg (bandwidth over time). Needs root.
 A pause is the longest time between two operations' ends around the fault, less what an operation takes anyway, on the
 rank that pauses longest. Bandwidth is what operations have brought, in bytes of their buffers.
 
-  bench/failover.py BUILD [--quick] [--only pauses,bandwidth,training,failovers,plots] [--runs N] [--failovers N]
+  bench/failover.py BUILD [--quick] [--only pauses,bandwidth,relay,training,failovers,plots] [--runs N] [--failovers N]
 """
 
 import argparse
@@ -23,7 +23,7 @@ import timeline
 from lab import Job, LabError, Rails
 from run import Progress
 
-PARTS = ("pauses", "bandwidth", "training", "failovers", "plots")
+PARTS = ("pauses", "bandwidth", "relay", "training", "failovers", "plots")
 MB = 1 << 20
 
 
@@ -86,7 +86,7 @@ class Bench:
 
     def streams(self):
         """Several operations at a time: the rails are never idle."""
-        return self.job("--collective", "all_reduce", "--bytes", MB, "--depth", 4)
+        return self.job("--collective", "all_reduce", "--bytes", 2 * MB, "--depth", 4)
 
     # Pauses.
 
@@ -167,6 +167,37 @@ class Bench:
             self.results.add(slow, "ratio", shared, 0.95, at_least=True)
         except LabError as error:
             self.results.add_failed(slow, "ratio", 0.95, error)
+
+    def relay(self):
+        """Two hosts of two ranks, every rank in a namespace of its own with one port: one port dies, and its rank goes
+        through its neighbour. What that host's other port allows is half of before."""
+        what = "a rank's only port dead, its neighbour's used: bandwidth / half of before"
+        shares = []
+        try:
+            with Rails(4, 1) as rails:
+                rails.mend(self.mbit)
+                options = ("--collective", "all_reduce", "--bytes", 2 * MB, "--depth", 4)
+                with Job(self.program, rails, options, 900, sharing=2) as job:
+                    job.wait_for_operations(time.monotonic() + 1)
+                    for number in range(self.runs):
+                        self.progress.step(f"{what}: run {number + 1} of {self.runs}")
+                        shares.append(self.lose_only_port(job, rails, self.random.randint(1, 4)))
+            self.results.add(what, "ratio", shares, 0.9, at_least=True)
+        except LabError as error:
+            self.results.add_failed(what, "ratio", 0.9, error)
+
+    def lose_only_port(self, job, rails, host):
+        start = time.monotonic()
+        job.sleep_until(start + 1)
+        before = bandwidth(job.logs[0].read(), start, start + 1)
+        rails.do("port_down", host, 0)
+        job.sleep_until(time.monotonic() + 1.5)
+        start = time.monotonic()
+        job.sleep_until(start + 1)
+        during = bandwidth(job.logs[0].read(), start, start + 1)
+        rails.do("port_up", host, 0)
+        job.sleep_until(time.monotonic() + 2)
+        return during / (before / 2)
 
     def before_fault(self, job):
         if len(job.carrying(0.1)) < self.rails.rails:
@@ -361,7 +392,8 @@ def idle_share(seconds):
 def steps_of(arguments):
     """How often the parts say how far they are."""
     runs = arguments.runs
-    of_part = {"pauses": 3 * runs, "bandwidth": 2 * runs, "training": runs, "failovers": arguments.failovers, "plots": 3}
+    of_part = {"pauses": 3 * runs, "bandwidth": 2 * runs, "relay": runs, "training": runs,
+               "failovers": arguments.failovers, "plots": 3}
     return sum(of_part[part] for part in arguments.only.split(","))
 
 
@@ -379,8 +411,8 @@ def main():
     try:
         with Rails(hosts=2, rails=2) as rails:
             bench = Bench(arguments, rails, results, progress)
-            parts = {"pauses": bench.pauses, "bandwidth": bench.bandwidth, "training": bench.training,
-                     "failovers": bench.in_a_row, "plots": bench.plots}
+            parts = {"pauses": bench.pauses, "bandwidth": bench.bandwidth, "relay": bench.relay,
+                     "training": bench.training, "failovers": bench.in_a_row, "plots": bench.plots}
             for part in PARTS:
                 if part in arguments.only.split(","):
                     parts[part]()

@@ -90,13 +90,16 @@ class Job:
     """A rank on each host. Left by an exception, the ranks are killed; else they are stopped, and must all say that
     every result was right."""
 
-    def __init__(self, program, rails, options, seconds=600):
+    def __init__(self, program, rails, options, seconds=600, sharing=1):
+        """`sharing`: so many ranks in a row count as one host, which shares memory."""
         self.rails = rails
         self._folder = Path(tempfile.mkdtemp(prefix="tutti-failover-", dir="/dev/shm"))
         self._stop = self._folder / "stop"
         self.logs, self._ranks, self._errors = [], [], []
         common = dict(os.environ, TUTTI_SIZE=str(len(rails.hosts)), TUTTI_ADDRESS="198.18.0.1:29400",
                       TUTTI_INTERFACES="rail", TUTTI_SECRET=secrets.token_hex(16))
+        # Faults come one after the other here: each is to be the first.
+        common.setdefault("TUTTI_LANE_HOLD", "0.2")
         for rank, host in enumerate(rails.hosts):
             log, errors = self._folder / f"log{rank}", self._folder / f"errors{rank}"
             self.logs.append(Log(log))
@@ -104,8 +107,8 @@ class Job:
             command = ["ip", "netns", "exec", host, str(program), "--seconds", str(seconds), "--stop-file",
                        str(self._stop), "--log", str(log), *map(str, options)]
             with open(errors, "w", encoding="utf-8") as file:
-                self._ranks.append(subprocess.Popen(command, env=dict(common, TUTTI_RANK=str(rank), TUTTI_HOST_ID=host),
-                                                    stdout=subprocess.DEVNULL, stderr=file))
+                own = dict(common, TUTTI_RANK=str(rank), TUTTI_HOST_ID=rails.hosts[rank - rank % sharing])
+                self._ranks.append(subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, stderr=file))
 
     def __enter__(self):
         return self

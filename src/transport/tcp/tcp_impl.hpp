@@ -79,7 +79,8 @@ class Tcp::Impl final : public Reception::Host {
   void drop_removed();
   bool drive_one(std::uint64_t id, std::uint32_t events);
   void watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer);
-  Known& find_or_make(const PeerKey& key, const std::string& name);
+  /// `rails`: the ports of whichever of the two is dialed.
+  Known& find_or_make(const PeerKey& key, const std::string& name, std::size_t rails);
   std::shared_ptr<Peer> find(const ProcessId& id);
   void dial(const ProcessId& id, const Known& known, const WantedLane& lane);
   void give_up_lanes(const Ports::Change& lost);

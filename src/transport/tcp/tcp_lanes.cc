@@ -14,6 +14,8 @@ namespace {
 /// Since some moment; cheap enough to be read for every large chunk.
 double steady_seconds() { return microseconds_since(0) * 1e-6; }
 
+constexpr std::size_t kChunkOverRails = 128 << 10;
+
 /// One connection for each of the peer's ports at least, and as many for one as for another.
 std::uint32_t lanes_for(std::size_t rails, int wanted) {
   constexpr std::size_t kMost = kLaneLimit - 1;  // one is kept for the way through a neighbour
@@ -37,8 +39,9 @@ std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) 
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
-    Known& known = find_or_make(
-        key, endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string());
+    const std::string name =
+        endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string();
+    Known& known = find_or_make(key, name, dials ? endpoint.addresses.size() : ways_.announced());
     peer = known.peer;
     if (!dials || !known.addresses.empty()) return peer;
     known.addresses = endpoint.addresses;
@@ -59,11 +62,14 @@ std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) 
   return peer;
 }
 
-Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string& name) {
+// Over several rails chunks are smaller, so that lanes of different speed are done at the same time. Both ends must cut
+// alike.
+Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string& name, std::size_t rails) {
   Known& known = peers_[key];
   if (known.peer) return known;
   PeerOptions options;
   options.limits = options_.limits;
+  if (rails > 1) options.limits.chunk_limit = std::min(options.limits.chunk_limit, kChunkOverRails);
   options.times.longest_hold = std::max(settings().lane_hold, options.times.first_hold);
   options.only_one_lane = settings().lanes == "backup";
   options.clock = steady_seconds;
@@ -90,7 +96,7 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
-    peer = find_or_make({greeting.from, false}, peer_name(socket.get())).peer;
+    peer = find_or_make({greeting.from, false}, peer_name(socket.get()), ways_.announced()).peer;
   }
   take_lane(std::move(socket), greeting.lane, greeting.epoch, peer);
 }

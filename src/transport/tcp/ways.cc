@@ -80,7 +80,13 @@ Endpoint Ways::own() const {
   const std::lock_guard lock(mutex_);
   Endpoint own{id_, {}, door_.path()};
   for (const Port& port : ports_) own.addresses.push_back(port.address);
+  if (announced_ == 0) announced_ = ports_.size();
   return own;
+}
+
+std::size_t Ways::announced() const {
+  const std::lock_guard lock(mutex_);
+  return announced_ != 0 ? announced_ : ports_.size();
 }
 
 void Ways::introduce(std::vector<Neighbour> all) {

@@ -31,6 +31,8 @@ class Ways {
   std::vector<Fd> open_new();
   /// What others need to reach us.
   Endpoint own() const;
+  /// How many ports the others were told of at first.
+  std::size_t announced() const;
 
   void introduce(std::vector<Neighbour> all);
   /// A process has other addresses now.
@@ -58,6 +60,7 @@ class Ways {
   Door door_;
   mutable std::mutex mutex_;
   std::vector<Port> ports_;
+  mutable std::size_t announced_ = 0;
   std::map<ProcessId, Neighbour> directory_;
 };
 
