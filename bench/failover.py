@@ -203,8 +203,8 @@ class Bench:
         if len(job.carrying(0.1)) < self.rails.rails:
             raise LabError("not all rails carry traffic: there is nothing to lose")
         start = time.monotonic()
-        job.sleep_until(start + 0.5)
-        return bandwidth(job.logs[0].read(), start, start + 0.5)
+        job.sleep_until(start + 1)
+        return bandwidth(job.logs[0].read(), start, start + 1)
 
     def lose_and_regain(self, job):
         before = self.before_fault(job)
@@ -228,8 +228,8 @@ class Bench:
         before = self.before_fault(job)
         host, rail = self.random.randint(1, 2), self.random.randint(0, 1)
         slowed = self.rails.do("rate", host, rail, self.mbit // 2)
-        job.sleep_until(slowed + 1.6)
-        share = bandwidth(job.logs[0].read(), slowed + 1.0, slowed + 1.6) / (before * 0.75)
+        job.sleep_until(slowed + 2)
+        share = bandwidth(job.logs[0].read(), slowed + 1, slowed + 2) / (before * 0.75)
         healed = self.rails.do("rate", host, rail, self.mbit)
         self.full_again(job, healed, before)
         return share

@@ -25,6 +25,7 @@ LaneSlot::LaneSlot(const LaneTimes& times, bool dials, double now)
     : times_(&times),
       dials_(dials),
       since_(now),
+      down_since_(now),
       hold_(times.first_hold),
       held_until_(now),
       pause_(times.first_pause),
@@ -52,6 +53,7 @@ void LaneSlot::lost(double now, std::string why) {
   held_until_ = now + hold_;
   retry_at_ = held_until_;
   reason_ = std::move(why);
+  down_since_ = now;
   change(LaneState::dead, now);
 }
 

@@ -42,6 +42,8 @@ class LaneSlot {
   LaneState state() const { return state_; }
   bool in_use() const { return state_ == LaneState::healthy || state_ == LaneState::suspect; }
   double since() const { return since_; }
+  /// Since when it is not in use.
+  double down_since() const { return down_since_; }
   /// Why it was lost last, or could not be brought up.
   const std::string& reason() const { return reason_; }
   bool was_up() const { return was_up_; }
@@ -75,6 +77,7 @@ class LaneSlot {
   bool dials_;
   LaneState state_ = LaneState::held_down;
   double since_;
+  double down_since_;
   std::string reason_;
   bool was_up_ = false;
   std::uint32_t epoch_ = 0;  // of the incarnation in use, or tried last

@@ -223,7 +223,7 @@ std::string Peer::describe_lanes() const {
     for (const auto& lane : lanes_)
       if (lane->index() == index) text += fmt::format(" ({})", lane->name());
     text += fmt::format(" {}", name_of(slot.state()));
-    if (!slot.in_use()) text += fmt::format(" for {:.1f} s: {}", now() - slot.since(), slot.reason());
+    if (!slot.in_use()) text += fmt::format(" for {:.1f} s: {}", now() - slot.down_since(), slot.reason());
   }
   return text.empty() ? "no lane" : text;
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Ranks that run collectives while their ports fail, for scripts to source, after rails.sh. `start_ranks PROGRAM NAME...`
 # starts a failover_rank on each host of make_rails, in order; ranks with the same name believe to be on one machine.
-# Then `flows WHAT` sees operations go on, and `end_ranks` ends the script.
+# Then `flows WHAT` sees operations go on, `stop_ranks` stops them and `end_ranks` ends the script, too.
 folder=
 ranks=()
 clean() {
@@ -12,14 +12,15 @@ clean() {
 start_ranks() {
   local program=$1 rank=0 name
   shift
-  folder=$(mktemp -d)
-  export TUTTI_SIZE=$# TUTTI_ADDRESS=198.18.0.1:29400 TUTTI_INTERFACES=rail
+  [ -n "$folder" ] || folder=$(mktemp -d)
+  rm -f "$folder"/*
+  export TUTTI_SIZE=$# TUTTI_ADDRESS=198.18.0.1:29400 TUTTI_INTERFACES=${TUTTI_INTERFACES:-rail}
   TUTTI_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
   export TUTTI_SECRET
   for name in "$@"; do
     TUTTI_RANK=$rank TUTTI_HOST_ID=$name ip netns exec "$(host $((rank + 1)))" timeout 80 "$program" \
-      --collective mixed --bytes 1048576 --depth 2 --seconds 60 --timeout 15 --log "$folder/log$rank" \
-      --stop-file "$folder/stop" &
+      --collective mixed --bytes 1048576 --depth 2 --seconds 60 --timeout "${deadline:-15}" --log "$folder/log$rank" \
+      --stop-file "$folder/stop" 2> >(tee "$folder/errors$rank" >&2) &
     ranks+=($!)
     rank=$((rank + 1))
   done
@@ -54,12 +55,17 @@ flows() {
   echo "$what: $(($(milliseconds) - start)) ms until $more more operations were done"
 }
 
-end_ranks() {
+stop_ranks() {
   local rank status=0
   touch "$folder/stop"
   for rank in "${!ranks[@]}"; do
     wait "${ranks[$rank]}" || { echo "rank $rank failed${seed:+ (seed $seed)}"; status=1; }
   done
   ranks=()
-  exit $status
+  return $status
+}
+
+end_ranks() {
+  stop_ranks
+  exit
 }

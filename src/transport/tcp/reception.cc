@@ -16,6 +16,7 @@ namespace tutti {
 namespace {
 
 constexpr int kDrivenTick = 10;              // milliseconds between looks whether callers still drive
+constexpr double kDetour = 1.0;              // seconds for a lane by way of a neighbour to be welcomed
 constexpr std::size_t kPendingLimit = 4096;  // strangers who connect and say nothing must not use up descriptors
 // Ids in the control epoll; attempts have those below, listeners those from kListeners on.
 constexpr std::uint64_t kListeners = std::uint64_t{1} << 32;
@@ -146,8 +147,10 @@ void Reception::listen_again() {
 }
 
 void Reception::dial(const Dial& dial) {
-  const double answer = dial.lane.was_up ? options_.answer_timeout : options_.greeting_timeout;
-  auto attempt = Attempt::dialing(dial, key_, own_, answer, options_.greeting_timeout);
+  // A detour that leads nowhere must not keep from the next.
+  const double greeting = dial.lane.relayed ? std::min(kDetour, options_.greeting_timeout) : options_.greeting_timeout;
+  const double answer = dial.lane.was_up ? options_.answer_timeout : greeting;
+  auto attempt = Attempt::dialing(dial, key_, own_, answer, greeting);
   if (!attempt) return host_.on_dial_failed(dial, attempt.error(), false);
   add(std::move(*attempt), std::make_unique<Dial>(dial));
 }
@@ -196,8 +199,8 @@ void Reception::finish(std::uint64_t id) {
 void Reception::pass_on(std::unique_ptr<Passage> passage) {
   while (passage->tried < passage->routes.size()) {
     const Rail& rail = passage->routes[passage->tried++];
-    auto attempt =
-        Attempt::forwarding(rail, passage->hello, key_, own_, options_.answer_timeout, options_.greeting_timeout);
+    auto attempt = Attempt::forwarding(rail, passage->hello, key_, own_, options_.answer_timeout,
+                                       std::min(kDetour, options_.greeting_timeout));
     if (attempt) return add(std::move(*attempt), nullptr, std::move(passage));
   }
 }
