@@ -340,7 +340,7 @@ class Bench:
         if len(samples) > 1:
             operations = [(done.end - start, done.bytes) for done in job.logs[0].operations if done.end > start]
             timeline.write(self.folder / f"failover-{name}.svg", title, [(t - start, sent) for t, sent in samples],
-                           operations, marks, f"2 hosts, 2 rails of {self.mbit} Mb/s, all_reduce of 1 MB, 4 at a time")
+                           operations, marks, f"2 hosts, 2 rails of {self.mbit} Mb/s, all_reduce of 2 MB, 4 at a time")
 
 
 def sample(job, samples, end, every=0.005):

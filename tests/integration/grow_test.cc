@@ -224,6 +224,7 @@ TEST_P(Grow, ANewcomerThatDiesWhileItWaitsLeavesItsPlaceToAnother) {
   const int unlucky = start_newcomer(id, 2);
   ::usleep(50000);  // wherever it has got to
   job_->kill(unlucky);
+  ASSERT_TRUE(job_->wait(unlucky, in(5))) << "it is to be gone before the next one comes";
   const int first = start_newcomer(id, 2);
   const int second = start_newcomer(id, 3);
   join_in_any_order({0, 1}, first, second);

@@ -82,7 +82,7 @@ class Tcp::Impl final : public Reception::Host {
   /// `rails`: the ports of whichever of the two is dialed.
   Known& find_or_make(const PeerKey& key, const std::string& name, std::size_t rails);
   std::shared_ptr<Peer> find(const ProcessId& id);
-  void dial(const ProcessId& id, const Known& known, const WantedLane& lane);
+  void dial(const PeerKey& key, const WantedLane& lane);
   void give_up_lanes(const Ports::Change& lost);
   void try_again();
   void open_new_ports();

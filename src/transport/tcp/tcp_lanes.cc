@@ -139,9 +139,14 @@ void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, bool refused)
   wake();
 }
 
-void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& lane) {
-  const std::vector<Rail> rails = lane.relayed ? ways_.detours(id) : ways_.direct(known.addresses);
-  Dial dial{id, lane, rails.empty() ? Rail() : rails[(lane.relayed ? lane.epoch : lane.index) % rails.size()]};
+void Tcp::Impl::dial(const PeerKey& key, const WantedLane& lane) {
+  std::vector<SocketAddress> addresses;
+  {
+    const std::lock_guard lock(mutex_);
+    addresses = peers_[key].addresses;
+  }
+  const std::vector<Rail> rails = lane.relayed ? ways_.detours(key.first) : ways_.direct(addresses);
+  Dial dial{key.first, lane, rails.empty() ? Rail() : rails[(lane.relayed ? lane.epoch : lane.index) % rails.size()]};
   // A port may still be taken by what was lost: every other attempt is from any.
   if (!lane.relayed && source_ports() != 0 && lane.epoch % 2 == 1) {
     const auto port = options_.source_ports.first + lane.index / rails.size() % static_cast<unsigned>(source_ports());
@@ -153,23 +158,24 @@ void Tcp::Impl::dial(const ProcessId& id, const Known& known, const WantedLane& 
 }
 
 double Tcp::Impl::tick() {
-  std::vector<std::pair<ProcessId, Known>> all;
+  std::vector<std::pair<PeerKey, std::shared_ptr<Peer>>> all;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [key, known] : peers_) all.emplace_back(key.first, known);
+    for (const auto& [key, known] : peers_) all.emplace_back(key, known.peer);
   }
   double next = kNever;
   bool changed = false;
-  for (const auto& [id, known] : all) {
-    std::vector<WantedLane> wanted;
+  std::vector<WantedLane> wanted;
+  for (const auto& [key, peer] : all) {
+    wanted.clear();
     {
-      const std::lock_guard lock(known.peer->mutex());
-      const std::size_t lanes = known.peer->lanes().size();
-      next = std::min(next, known.peer->tick(wanted));
-      changed = changed || known.peer->lanes().size() != lanes || known.peer->error();
+      const std::lock_guard lock(peer->mutex());
+      const auto before = std::pair(peer->lanes().size(), peer->error().has_value());
+      next = std::min(next, peer->tick(wanted));
+      changed = changed || std::pair(peer->lanes().size(), peer->error().has_value()) != before;
     }
     if (stopping_) continue;
-    for (const WantedLane& lane : wanted) dial(id, known, lane);
+    for (const WantedLane& lane : wanted) dial(key, lane);
   }
   drop_removed();
   if (changed) wake();
