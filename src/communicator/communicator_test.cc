@@ -162,7 +162,9 @@ TEST(Communicator, ReportsARankThatIsACallAhead) {
       const bool odd = communicator.rank() == 2;
       std::vector<float> send(count, 1.0F);
       std::vector<float> recv(count, -1.0F);
-      if (odd) ASSERT_TRUE(communicator.broadcast(send.data(), send.data(), 1, DataType::float32, 2));
+      if (odd) {
+        ASSERT_TRUE(communicator.broadcast(send.data(), send.data(), 1, DataType::float32, 2));
+      }
       const Status done = communicator.all_reduce(send.data(), recv.data(), count, DataType::float32, Operator::sum);
       ASSERT_FALSE(done) << count;
       EXPECT_EQ(done.error().code, ErrorCode::mismatch) << done.error().to_string();

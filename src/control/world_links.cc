@@ -140,7 +140,7 @@ void World::expect(int process) {
 void World::start_dial(int process, double delay) {
   Peer& peer = peers_[process];
   if (peer.info.addresses.empty()) return declare_dead(process, "it has no address");
-  peer.dial.emplace();
+  peer.dial = Dial();
   peer.dial->began = reactor_.now() + delay;
   peer.dial->retry_at = peer.dial->began;
   peer.dial->pause = peer.begun ? kFirstRedialPause : kFirstPause;
