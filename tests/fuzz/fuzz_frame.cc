@@ -22,6 +22,7 @@ class SilentLane final : public Lane {
   void forget_outgoing(const LinkId&) override {}
   void forget_incoming(const LinkId&) override {}
   void close() override {}
+  double silence(double) override { return 0; }
   std::string name() const override { return "fuzz"; }
 };
 
@@ -43,10 +44,10 @@ FrameHeader plausible(std::uint8_t kind, std::uint8_t number, std::uint8_t size)
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::span<const std::uint8_t> rest(data, size);
-  LinkLimits limits;
-  limits.chunk_limit = 256;
-  limits.window = 1024;
-  const auto peer = std::make_shared<Peer>("fuzz", limits);
+  PeerOptions options;
+  options.limits.chunk_limit = 256;
+  options.limits.window = 1024;
+  const auto peer = std::make_shared<Peer>("fuzz", std::move(options));
   const auto lane = std::make_shared<SilentLane>();
   if (!peer->lane_up(lane)) std::abort();
   const auto recv = peer->open_recv({1, 0, 1, 0});
