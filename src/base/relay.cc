@@ -10,6 +10,7 @@
 namespace tutti {
 namespace {
 
+constexpr int kTurns = 16;
 constexpr unsigned kUnanswered = 1000;  // milliseconds until what was sent and not acknowledged ends a connection
 
 bool is_over(ssize_t result) {
@@ -30,9 +31,10 @@ std::uint32_t Relay::events(int side) const {
   return (in.end < kBuffer ? std::uint32_t{EPOLLIN} : 0) | (out.begin < out.end ? std::uint32_t{EPOLLOUT} : 0);
 }
 
+// Not for longer than others can wait: what is left is ready the next time.
 bool Relay::advance() {
   bool moved = true;
-  while (moved) {
+  for (int turns = 0; moved && turns < kTurns; ++turns) {
     moved = false;
     if (!move(0, moved) || !move(1, moved)) return false;
   }
