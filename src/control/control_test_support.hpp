@@ -23,6 +23,12 @@
 
 namespace tutti::testing_support {
 
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 inline constexpr std::uint64_t kTopic = 7;
 
 /// What handlers saw; tests wait for what they expect in it.

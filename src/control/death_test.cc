@@ -12,9 +12,6 @@ namespace tutti {
 namespace {
 
 using namespace testing_support;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 class KilledIn : public testing::TestWithParam<int> {};
 

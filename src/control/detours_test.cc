@@ -16,10 +16,7 @@ namespace tutti {
 namespace {
 
 using namespace testing_support;
-using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Not where connections seem to come from: 127.0.0.1.
 SocketAddress rail() { return SocketAddress::parse("127.0.0.7:0").value(); }

@@ -13,10 +13,7 @@ namespace tutti {
 namespace {
 
 using namespace testing_support;
-using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 SocketAddress loopback(int last) { return SocketAddress::parse(fmt::format("127.0.0.{}:0", last)).value(); }
 
