@@ -17,6 +17,8 @@ struct Entry {
   const char* name;
   Field field;
   const char* help;
+  double least = 0;  // of numbers
+  double most = 1e9;
 };
 
 const std::vector<Entry>& entries() {
@@ -35,6 +37,17 @@ const std::vector<Entry>& entries() {
       {"TUTTI_LATE_WARNING", &Settings::late_warning, "seconds until a rank that has not entered is named"},
       {"TUTTI_LOG", &Settings::log, "off, error, warn, info, debug"},
       {"TUTTI_LOG_FILE", &Settings::log_file, "where log lines go; empty: standard error"},
+      {"TUTTI_MONITOR", &Settings::monitor, "record what happens, for `tutti status`, `top`, `trace` and `agent`"},
+      {"TUTTI_MONITOR_COMMUNICATORS", &Settings::monitor_communicators, "communicators a recording has room for", 1,
+       4096},
+      {"TUTTI_MONITOR_DIR", &Settings::monitor_dir, "folder of recordings, on tmpfs; empty: /dev/shm/tutti-UID"},
+      {"TUTTI_MONITOR_LANES", &Settings::monitor_lanes, "lanes a recording has room for", 1, 4096},
+      {"TUTTI_MONITOR_OPERATIONS", &Settings::monitor_operations, "operations remembered of each communicator", 16,
+       65536},
+      {"TUTTI_MONITOR_STEPS", &Settings::monitor_steps,
+       "of so many operations below 64 KB, the steps of one are traced; 0: none"},
+      {"TUTTI_MONITOR_WINDOW", &Settings::monitor_window, "completions over which a lane's throughput is taken", 1,
+       128},
       {"TUTTI_PORT_RANGE", &Settings::port_range, "ports to listen on, first-last; empty: any"},
       {"TUTTI_REPRODUCIBLE", &Settings::reproducible, "same bits whatever the size and layout: reduce in rank order"},
       {"TUTTI_SECRET", &Settings::secret, "the job's secret"},
@@ -93,10 +106,23 @@ struct Loaded {
     for (const Entry& entry : entries()) {
       const char* text = std::getenv(entry.name);
       if (text == nullptr) continue;
-      const bool read = std::visit([&](auto field) { return parse(text, settings.*field); }, entry.field);
-      if (!read) errors.push_back(fmt::format("{}='{}' cannot be read; the default is used", entry.name, text));
+      if (const std::string wrong = std::visit([&](auto field) { return read(entry, text, field); }, entry.field);
+          !wrong.empty())
+        errors.push_back(fmt::format("{}='{}' {}; the default is used", entry.name, text, wrong));
     }
     if (settings.secret.empty() && !settings.secret_file.empty()) read_secret_file();
+  }
+
+  /// What is wrong with the value; empty: nothing.
+  template <typename T>
+  std::string read(const Entry& entry, const char* text, T Settings::*field) {
+    T value{};
+    if (!parse(text, value)) return "cannot be read";
+    if constexpr (!std::is_same_v<T, std::string> && !std::is_same_v<T, bool>)
+      if (value < entry.least || value > entry.most)
+        return fmt::format("is not between {:g} and {:g}", entry.least, entry.most);
+    settings.*field = value;
+    return "";
   }
 
   void read_secret_file() {

@@ -30,6 +30,13 @@ struct Settings {
   double lane_hold = 5.0;           // seconds that a lane which flaps is left alone, at most
   std::string source_ports;         // "first-last" that lanes leave from, one for each port of ours; empty: any
   int tcp_lanes = 2;                // connections per peer, and at least one for each of its ports
+  bool monitor = true;              // record what happens, for `tutti status` and its like
+  std::string monitor_dir;          // folder of recordings; empty: /dev/shm/tutti-UID
+  int monitor_window = 8;           // completions of a lane over which its throughput is taken
+  int monitor_steps = 64;           // of so many operations below 64 KB, the steps of one are traced; 0: none
+  int monitor_communicators = 32;   // for which a recording has room
+  int monitor_operations = 256;     // remembered of each communicator
+  int monitor_lanes = 64;           // for which a recording has room
   int spin_us = 20;                 // how long a wait spins where cores suffice
   int yield_us = 200;               // how long it then yields before it sleeps
   bool reproducible = false;        // only programs that reduce in rank order

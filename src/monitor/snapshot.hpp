@@ -1,0 +1,179 @@
+// Recordings as plain values: what all processes of this host that use tutti were doing at one moment, the living and
+// those that were killed. Reading changes nothing for them. Outside the run-time library.
+//
+// Times are seconds on the host's monotonic clock; add `clock_offset` to have that of the job's first process, on which
+// all ranks of a job can be drawn, and `realtime_offset` for the time of day.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "monitor/layout.hpp"
+#include "program/program.hpp"
+#include "tutti/error.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti::monitor {
+
+/// An operation, over or under way.
+struct OperationView {
+  std::uint64_t index = 0;   // of the record; counts up in each communicator
+  std::uint32_t number = 0;  // in call order: the same on all ranks
+  Collective collective{};
+  DataType type{};
+  Operator op{};
+  bool sends = false;  // point-to-point: which end
+  bool failed = false;
+  std::uint64_t bytes = 0;
+  int root = 0;  // point-to-point: the peer
+  std::string program;
+  std::uint32_t signature = 0;
+  double entered = 0;
+  double met = 0;   // 0: not yet
+  double done = 0;  // 0: not yet
+};
+
+struct Worker {
+  std::uint32_t tile = 0;
+  std::uint32_t steps_done = 0;
+};
+
+struct PendingView {
+  OperationView operation;
+  std::vector<Worker> workers;
+  int awaited = -1;  // the rank it has waited for so long that it sleeps
+  int awaited_worker = -1;
+  int awaited_step = -1;
+  double awaited_since = 0;
+};
+
+struct StepView {
+  std::uint64_t index = 0;
+  std::uint32_t operation = 0;
+  int worker = 0;
+  int step = 0;
+  std::uint32_t tile = 0;
+  double begun = 0;
+  double done = 0;
+};
+
+struct LinkView {
+  int peer = 0;
+  int channel = 0;
+  bool receives = false;
+  std::uint64_t posted = 0, sent = 0, acked = 0;  // where it receives: expected, received, done
+  std::uint64_t bytes = 0;
+  std::uint32_t operation = 0;
+};
+
+struct TotalView {
+  Collective collective{};
+  int size_class = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  double waited = 0;
+};
+
+struct CommunicatorView {
+  CommunicatorRecord::State state{};
+  std::uint64_t id = 0;
+  std::uint64_t job = 0;
+  int rank = 0, size = 0, hosts = 0;
+  int host = 0;  // index of this rank's host among these
+  std::string name;
+  std::string error;
+  double created = 0;
+  std::uint64_t entered = 0, done = 0, ends_entered = 0, ends_done = 0;
+  std::uint32_t lost_links = 0;
+  std::vector<PendingView> pending;
+  std::vector<LinkView> links;
+  std::vector<TotalView> totals;          // those that are not zero
+  std::vector<OperationView> operations;  // the last ones, oldest first
+  std::vector<StepView> steps;            // likewise
+};
+
+struct ChunkView {
+  std::uint64_t index = 0;
+  double posted = 0, done = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t operation = 0;
+  double receiver_late = 0, starved = 0;
+  double rate = 0;
+};
+
+struct LaneView {
+  std::uint32_t slot = 0;  // in the recording
+  std::string state;       // "healthy", ...
+  std::uint32_t index = 0, epoch = 0;
+  bool relayed = false;
+  int peer = -1;
+  std::string peer_name, name, reason;
+  double since = 0;
+  std::uint64_t posted_chunks = 0, posted_bytes = 0, done_chunks = 0, done_bytes = 0, quick_chunks = 0, quick_bytes = 0;
+  double busy = 0, receiver_late = 0, starved = 0;
+  double rate = 0, usual = 0;
+  Condition condition{};
+  Cause cause{};
+  std::uint64_t drops = 0, stalls = 0;
+  std::vector<ChunkView> chunks;  // the last ones, oldest first
+};
+
+struct EventView {
+  std::uint64_t index = 0;
+  double at = 0;
+  double began = 0;
+  EventKind kind{};
+  Cause cause{};
+  std::uint64_t communicator = 0;
+  int rank = -1, peer = -1, lane = -1;
+  std::uint32_t operation = 0;
+  double values[3] = {};
+  std::string text;
+};
+
+struct ProcessView {
+  std::string file;
+  int pid = 0;
+  bool alive = false;
+  bool ended = false;  // it left in order
+  std::string host, command, launcher_job;
+  std::int64_t clock_offset = 0;             // ns
+  std::optional<std::uint64_t> clock_error;  // ns
+  std::uint32_t window = 0;
+  std::uint32_t lost_communicators = 0, lost_lanes = 0;
+  std::uint64_t event_count = 0;
+  std::vector<CommunicatorView> communicators;
+  std::vector<LaneView> lanes;
+  std::vector<EventView> events;  // the last ones, oldest first
+};
+
+struct Snapshot {
+  double now = 0;              // monotonic
+  double realtime_offset = 0;  // seconds to add to a monotonic time to have the time of day
+  std::vector<ProcessView> processes;
+  std::vector<std::string> problems;  // files that could not be read, a sentence each
+};
+
+/// What to read beyond states and counts; rings cost most.
+struct Detail {
+  bool operations = false;
+  bool steps = false;
+  bool chunks = false;
+  bool events = false;
+
+  static Detail all() { return {true, true, true, true}; }
+};
+
+/// Folders in which recordings are looked for: TUTTI_MONITOR_DIR, else this user's; for root those of all users.
+std::vector<std::string> recording_folders();
+Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& detail);
+
+const char* name_of(EventKind kind);
+const char* name_of(Cause cause);
+const char* name_of(Condition condition);
+const char* name_of(CommunicatorRecord::State state);
+
+}  // namespace tutti::monitor
