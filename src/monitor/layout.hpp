@@ -170,6 +170,13 @@ struct alignas(64) LinkRecord {
   Cell<std::uint64_t> third;   // chunks acknowledged, or their memory released; done with
   Cell<std::uint64_t> bytes;
   Cell<std::uint32_t> operation;  // of the last chunk posted or expected
+
+  /// The next chunk is posted, or expected.
+  void post(std::uint64_t count, std::uint64_t size, std::uint32_t number) {
+    first.set(count);
+    bytes.add(size);
+    operation.set(number);
+  }
 };
 
 /// Operations that are over, summed up.
