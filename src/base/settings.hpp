@@ -33,7 +33,7 @@ struct Settings {
   bool monitor = true;              // record what happens, for `tutti status` and its like
   std::string monitor_dir;          // folder of recordings; empty: /dev/shm/tutti-UID
   int monitor_window = 8;           // completions of a lane over which its throughput is taken
-  int monitor_steps = 64;           // of so many operations below 64 KB, the steps of one are traced; 0: none
+  int monitor_steps = 16;           // of so many operations, the steps of one are traced; 0: none
   int monitor_communicators = 32;   // for which a recording has room
   int monitor_operations = 256;     // remembered of each communicator
   int monitor_lanes = 64;           // for which a recording has room

@@ -62,6 +62,7 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
   begin(*slot.lane, operation);
   const OperationTag tag{slot.lane->number++, operation.execution.tag().signature};
   if (slot.lane == &collectives_) publish_entered(operation.call, tag);
+  record_entered(operation, tag);
   operation.execution.restart(tag, send, recv);
   const Status result = run_owned(operation);
   give_token();
@@ -205,6 +206,8 @@ Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
   if (!prepared) return tl::unexpected(prepared.error());
   const OperationTag tag{lane.number++, prepared->signature};
   if (&lane == &collectives_) publish_entered(call, tag);
+  operation.title = title_of(operation, *prepared->way.plan);
+  record_entered(operation, tag);
   return operation.execution.start(prepared->way, prepared->when_mapped, call, tag, host_.get(), &broken_);
 }
 
@@ -273,6 +276,7 @@ bool CommunicatorImpl::advance(Lane& lane) {
 /// The operation's lane goes on with the next.
 void CommunicatorImpl::finish(Lane& lane, Operation& operation, const Error* error) {
   lane.active = nullptr;
+  record_left(operation, error != nullptr);
   if (&lane != &collectives_) std::erase(active_ends_, &lane);
   if (error != nullptr) operation.error = std::make_unique<Error>(*error);
   const bool queued = !lane.waiting.empty() && lane.waiting.front().get() == &operation;
@@ -307,6 +311,8 @@ void CommunicatorImpl::fail_all() {
 /// Sleeps as the waiter says, and looks around now and then.
 void CommunicatorImpl::rest(Waiter& waiter) {
   if (waiter.pause() == Waiter::Next::again) return;
+  if (collectives_.active != nullptr) record_waiting(*collectives_.active, waiter);
+  for (const Lane* const lane : active_ends_) record_waiting(*lane->active, waiter);
   if (uses_tcp_)
     job_->tcp()->wait(std::chrono::microseconds(kNapMicroseconds));
   else
@@ -343,6 +349,7 @@ void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
   inquire(operation, waiting.rank);
   if (!warned_ && seconds > settings().late_warning) {
     warned_ = true;
+    record_late(operation, waiting.rank, seconds);
     log::warn("rank {}: {}: waiting for rank {} for {:.0f} s{}{}", rank(), name_operation(operation), waiting.rank,
               seconds, describe_peer(waiting.rank), describe_lanes(waiting.rank));
   }

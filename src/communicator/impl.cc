@@ -79,7 +79,9 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   auto host = std::make_unique<Host>(std::move(segment), std::move(names), identity.rank);
   std::shared_ptr<CommunicatorImpl> impl(
       new CommunicatorImpl(std::move(job), std::move(identity), std::move(host), options));
+  impl->open_record();
   Plans::Setting setting;
+  setting.record = impl->log_.record();
   setting.rank = impl->rank();
   setting.layout.host_of = impl->layout_.host_of_rank;
   setting.reproducible = options.reproducible;
@@ -101,7 +103,11 @@ void CommunicatorImpl::settle(bool pull) {
   plans_->set_rules(rules_);
 }
 
-CommunicatorImpl::~CommunicatorImpl() { job_->dismiss(identity_.id, this); }
+CommunicatorImpl::~CommunicatorImpl() {
+  job_->dismiss(identity_.id, this);
+  plans_.reset();  // links write into the record
+  close_record();
+}
 
 Status CommunicatorImpl::status() const {
   const std::lock_guard lock(mutex_);
@@ -115,6 +121,7 @@ void CommunicatorImpl::break_with(Error error, bool tell) {
     if (broken_error_ != nullptr) return;
     if (error.rank < 0) error.rank = rank();
     broken_error_ = std::make_unique<Error>(error);
+    record_broken(error);
   }
   broken_.store(true, std::memory_order_seq_cst);
   host_->own().ring();

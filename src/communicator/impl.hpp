@@ -22,6 +22,7 @@
 #include "communicator/plans.hpp"
 #include "communicator/seats.hpp"
 #include "engine/waiter.hpp"
+#include "monitor/operation_log.hpp"
 #include "transport/shm/host.hpp"
 #include "tutti/communicator.hpp"
 
@@ -154,6 +155,16 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void stage_input(Operation& operation);
   void leave_peers_alone();
 
+  // recording.cc
+  void open_record();
+  void close_record();
+  void record_broken(const Error& error);
+  void record_late(const Operation& operation, int peer, double seconds);
+  void record_entered(Operation& operation, OperationTag tag);
+  void record_left(Operation& operation, bool failed);
+  void record_waiting(const Operation& operation, const Waiter& waiter);
+  monitor::Title title_of(const Operation& operation, const Plan& plan) const;
+
   // status.cc
   void publish_entered(const Call& call, OperationTag tag);
   std::string describe_peer(int rank);
@@ -174,6 +185,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<Host> host_;
   std::unique_ptr<Plans> plans_;
   std::vector<Rule> rules_;
+  monitor::OperationLog log_;
   WaitPolicy wait_policy_;
   bool uses_tcp_ = false;
   bool shares_process_ = false;

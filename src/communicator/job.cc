@@ -126,6 +126,7 @@ void Job::enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& comm
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
+    if (id_ == 0) id_ = id;
     auto& members = communicators_[id];
     first = members.empty();
     members.push_back(communicator);

@@ -3,6 +3,7 @@
 // hosts. Thread-safe. Lives until its last communicator is gone.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +30,8 @@ class Job : public std::enable_shared_from_this<Job> {
   Job& operator=(const Job&) = delete;
 
   int self() const { return self_; }
+  /// The same in all its processes: of the communicator they joined in.
+  std::uint64_t id() const { return id_; }
   /// What only the processes of this job know; empty among threads, and where none was given.
   const std::string& secret() const { return secret_; }
   Tcp* tcp() const { return tcp_.get(); }
@@ -64,6 +67,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::vector<std::shared_ptr<CommunicatorImpl>> everyone();
 
   int self_ = 0;
+  std::atomic<std::uint64_t> id_{0};
   std::string secret_;
   std::shared_ptr<Tcp> tcp_;
   std::vector<Endpoint> endpoints_;

@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "engine/call.hpp"
 #include "engine/execution.hpp"
+#include "monitor/operation_log.hpp"
 
 namespace tutti {
 
@@ -25,6 +26,10 @@ struct ExecutionState {
 
   std::atomic<bool> done{false};
   std::unique_ptr<Error> error;
+
+  monitor::Title title;
+  bool recorded = false;  // it was entered
+  monitor::Active* active = nullptr;  // while it is under way, where that is recorded
 
   // What the call points to, where it has to outlive the caller's arguments.
   std::vector<std::size_t> counts[4];

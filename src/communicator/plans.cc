@@ -72,11 +72,8 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
       call.uneven && call.collective != Collective::all_gather && call.collective != Collective::reduce_scatter;
   if (const Program* const program = installed_for(call, situation.bytes)) {
     auto& plan = plans_[PlanKey{"installed:" + program->name, call.collective, call.root, call.in_place, true}];
-    if (plan == nullptr) {
-      Result<std::unique_ptr<Plan>> compiled = compile_for(*program, call);
-      if (!compiled) return tl::unexpected(compiled.error());
-      plan = std::move(*compiled);
-    }
+    if (plan == nullptr)
+      if (const auto kept = keep(plan, compile_for(*program, call)); !kept) return tl::unexpected(kept.error());
     if (plan->reaches && !can_reach()) return unreachable(program->name);
     return Prepared{{plan.get(), kInstalledTile}, {}, signature_of(call)};
   }
@@ -109,9 +106,8 @@ Result<Prepared> Plans::prepare_end(const Call& call) {
     const int sender = call.sends ? setting_.rank : call.root;
     const int receiver = call.sends ? call.root : setting_.rank;
     EndLinks links(*this);
-    Result<std::unique_ptr<Plan>> compiled = compile(*program, call.sends ? 0 : 1, false, links, {sender, receiver});
-    if (!compiled) return tl::unexpected(compiled.error());
-    plan = std::move(*compiled);
+    const auto kept = keep(plan, compile(*program, call.sends ? 0 : 1, false, links, {sender, receiver}));
+    if (!kept) return tl::unexpected(kept.error());
   }
   const std::size_t tile = is_here(call.root) ? one_way_tile(call.count * size_of(call.type)) : kEndTile;
   return Prepared{{plan.get(), tile}, {}, signature_of(call)};
@@ -125,10 +121,14 @@ Result<const Plan*> Plans::plan_for(const std::string& algorithm, const Call& ca
   options.root = root;
   Result<Program> program = make_program(algorithm, call.collective, setting_.layout, options);
   if (!program) return tl::unexpected(program.error());
-  Result<std::unique_ptr<Plan>> compiled = compile_for(*program, call);
+  return keep(plan, compile_for(*program, call));
+}
+
+Result<const Plan*> Plans::keep(std::unique_ptr<Plan>& place, Result<std::unique_ptr<Plan>> compiled) {
   if (!compiled) return tl::unexpected(compiled.error());
-  plan = std::move(*compiled);
-  return plan.get();
+  place = std::move(*compiled);
+  place->recorded_as = monitor::Recorder::of_process().program(place->name);
+  return place.get();
 }
 
 Result<std::unique_ptr<Plan>> Plans::compile_for(const Program& program, const Call& call) {
@@ -196,7 +196,7 @@ Result<SendLink*> Plans::send_link(int rank, int channel) {
   } else {
     link = remote_->open_send(rank, channel);
   }
-  return link.get();
+  return watch(link.get(), rank, channel, false);
 }
 
 Result<RecvLink*> Plans::recv_link(int rank, int channel) {
@@ -211,7 +211,15 @@ Result<RecvLink*> Plans::recv_link(int rank, int channel) {
   } else {
     link = remote_->open_recv(rank, channel);
   }
-  return link.get();
+  return watch(link.get(), rank, channel, true);
+}
+
+template <typename Link>
+Link* Plans::watch(Link* link, int rank, int channel, bool receives) {
+  if (setting_.record == nullptr) return link;
+  auto* const record = monitor::Recorder::of_process().open_link(*setting_.record, rank, channel, receives);
+  if (record != nullptr) link->observe(*record);
+  return link;
 }
 
 void Plans::drop_links() {

@@ -10,6 +10,7 @@
 #include "algorithm/layout.hpp"
 #include "engine/call.hpp"
 #include "engine/plan.hpp"
+#include "monitor/recorder.hpp"
 #include "selection/selection.hpp"
 #include "transport/shm/host.hpp"
 
@@ -39,7 +40,8 @@ class Plans final : public Links {
     Layout layout;
     bool pull = false;
     bool reproducible = false;
-    std::vector<Rule> rules;  // none until the ranks have agreed on them
+    std::vector<Rule> rules;                        // none until the ranks have agreed on them
+    monitor::CommunicatorRecord* record = nullptr;  // where links are counted; may be null
   };
 
   Plans(Setting setting, Host* host, std::unique_ptr<Remote> remote);
@@ -84,6 +86,9 @@ class Plans final : public Links {
   Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
   bool can_reach() const { return setting_.pull && setting_.layout.hosts() == 1; }
   Result<std::unique_ptr<Plan>> compile_for(const Program& program, const Call& call);
+  Result<const Plan*> keep(std::unique_ptr<Plan>& place, Result<std::unique_ptr<Plan>> compiled);
+  template <typename Link>
+  Link* watch(Link* link, int rank, int channel, bool receives);
   Status attach(int rank);
   bool is_here(int rank) const { return host_ != nullptr && host_->is_here(rank); }
 

@@ -41,6 +41,8 @@ std::optional<Execution::BriefStep> Execution::shorten(const PlanWorker& worker,
   if ((sends(step.kind) && receives(step.kind)) || !ready.guards.empty()) return std::nullopt;
   // Links are the communicator's; the plan only points to them.
   BriefStep brief{const_cast<PlanWorker*>(&worker), &ready};
+  brief.worker_index = static_cast<std::uint16_t>(&worker - now_->plan->workers.data());
+  brief.step_index = static_cast<std::uint16_t>(&ready - worker.steps.data());
   for (std::size_t operand = 0; operand < step.sources.size() + step.targets.size(); ++operand) {
     const bool source = operand < step.sources.size();
     const Cells& cells = source ? step.sources[operand] : step.targets[operand - step.sources.size()];
@@ -82,6 +84,8 @@ bool Execution::run_brief() {
       default:
         break;
     }
+    if (traced_ != nullptr) trace(step.worker_index, step.step_index, 0, traced_until_);
+    tell_step(step.worker_index, 0, step.step_index + 1);
   }
   return moved;
 }
@@ -94,6 +98,7 @@ bool Execution::take_brief(const BriefStep& step) {
     return false;
   }
   if (arrival->data == nullptr) return wrong_chunk(*step.worker, *arrival);
+  hear();
   store(step.ready->step, *arrival, at(step.source), at(step.target));
   link.release();
   return true;

@@ -68,6 +68,8 @@ void Execution::begin(OperationTag tag) {
   now_ = &bound_[0];
   tag_ = tag;
   state_ = State::running;
+  heard_ = false;
+  idle_polls_ = 0;
   prepare();
   deciding_ = false;
   if (now_->staged) host_->begin_turn();
@@ -78,6 +80,7 @@ void Execution::begin(OperationTag tag) {
 void Execution::prepare() {
   brief_at_ = 0;
   brief_announced_ = false;
+  if (traced_ != nullptr) traced_until_ = ticks();
   if (!now_->brief.empty()) return;
   if (now_->tiles == 1 && now_->extents_of_chunks.empty()) {
     keep_extents();
@@ -169,6 +172,9 @@ bool Execution::decide() {
   deciding_ = false;
   if (met_ < peers.size()) return true;
   now_ = &bound_[1];
+  if (active_ != nullptr)
+    monitor::OperationLog::change_program(*active_, plan().recorded_as,
+                                          static_cast<std::uint32_t>(plan().workers.size()));
   prepare();
   return true;
 }
@@ -176,7 +182,7 @@ bool Execution::decide() {
 /// Whether the peer has entered this very operation; fails where it has entered it with another call.
 bool Execution::has_entered(int peer, const Entry& entry) {
   if (entry.number.load(std::memory_order_acquire) != tag_.number + 1) return false;
-  if (entry.signature == tag_.signature) return true;
+  if (entry.signature == tag_.signature) return hear(), true;
   Error error;
   error.code = ErrorCode::mismatch;
   error.peer = peer;
@@ -216,6 +222,7 @@ bool Execution::learn(int peer) {
 
 bool Execution::advance() {
   if (state_ != State::running) return false;
+  if (!heard_) ++idle_polls_;
   bool moved = false;
   if (deciding_) {
     moved = decide();
@@ -255,6 +262,7 @@ bool Execution::run_worker(std::size_t index) {
       if (!state.begun) {
         if (ready.conditional && !may_begin(worker, state, ready)) return moved || state_ != State::running;
         state.begun = true;
+        if (traced_ != nullptr) state.begun_at = ticks();
         state.in = {};
         state.out = {};
         if (receives(ready.step.kind)) announce(worker, state, ready);
@@ -265,8 +273,10 @@ bool Execution::run_worker(std::size_t index) {
         state.sent_mark[static_cast<std::size_t>(state.step)] = worker.send->sent();
         if (ready.forwards_unstored) state.temporary_mark = worker.send->sent();
       }
+      if (traced_ != nullptr) trace(index, state.step, state.tile, state.begun_at);
       state.begun = false;
       ++state.step;
+      tell_step(index, state.tile, state.step);
       moved = true;
     }
     ++state.tile;
@@ -278,6 +288,11 @@ bool Execution::run_worker(std::size_t index) {
   }
   ++finished_;
   return true;
+}
+
+void Execution::trace(std::size_t worker, int step, std::size_t tile, std::uint64_t begun) {
+  traced_until_ = ticks();
+  traced_->step(tag_.number, worker, static_cast<std::size_t>(step), tile, begun, traced_until_);
 }
 
 bool Execution::may_begin(const PlanWorker& worker, const WorkerState& state, const PlanStep& ready) {

@@ -12,6 +12,7 @@
 #include "engine/call.hpp"
 #include "engine/extents.hpp"
 #include "engine/plan.hpp"
+#include "monitor/operation_log.hpp"
 #include "reduce/reduce.hpp"
 #include "transport/shm/host.hpp"
 
@@ -30,6 +31,12 @@ class Execution {
   /// Fails where a plan cannot carry the call (scratch of unknown size with uneven blocks).
   Status start(const Way& way, const Way& when_mapped, const Call& call, OperationTag tag, Host* host,
                const std::atomic<bool>* stop = nullptr);
+
+  /// Where to tell of progress, from the next start on; null: nowhere. `log`: of each step, too, and when it was run.
+  void observe(monitor::Active* active, monitor::OperationLog* log) {
+    active_ = active;
+    traced_ = log;
+  }
 
   /// The same call once more, on buffers that may be others.
   void restart(OperationTag tag, const void* send, void* recv);
@@ -50,6 +57,8 @@ class Execution {
   Waiting waiting_for() const;
 
  private:
+  static constexpr int kNoticed = 64;  // polls in vain
+
   struct Cursor {
     int chunk = 0;
     std::size_t offset = 0;
@@ -58,6 +67,7 @@ class Execution {
     std::size_t tile = 0;
     int step = 0;
     bool begun = false;
+    std::uint64_t begun_at = 0;  // ticks, where steps are traced
     Cursor in;
     Cursor out;
     std::vector<std::uint64_t> sent_mark;  // per step: link's sent() when the step was done
@@ -71,6 +81,8 @@ class Execution {
     };
     PlanWorker* worker;
     const PlanStep* ready;
+    std::uint16_t worker_index = 0;
+    std::uint16_t step_index = 0;
     Place source{};
     Place target{};
     std::size_t bytes = 0;
@@ -112,6 +124,9 @@ class Execution {
   bool ends_after_all_began() const;
   bool all_reached(std::size_t tile) const;
   bool sends_released();
+  void hear();
+  void tell_step(std::size_t worker, std::size_t tile, int steps_done);
+  void trace(std::size_t worker, int step, std::size_t tile, std::uint64_t begun);
   bool fail_with(Error error);
   bool fail_about(int peer, Error error);
   /// Operands are a step's sources, then its targets.
@@ -153,8 +168,13 @@ class Execution {
   Error error_;
   Host* host_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
-  bool has_entry_ = false;  // this rank has said where its buffers lie
-  bool deciding_ = false;   // which of the two
+  monitor::Active* active_ = nullptr;
+  monitor::OperationLog* traced_ = nullptr;
+  std::uint64_t traced_until_ = 0;  // ticks: of the brief steps
+  bool heard_ = false;              // something of another rank
+  int idle_polls_ = 0;              // before that
+  bool has_entry_ = false;          // this rank has said where its buffers lie
+  bool deciding_ = false;           // which of the two
   std::size_t met_ = 0;
 
   std::byte* base_[2] = {};
@@ -171,5 +191,18 @@ class Execution {
   ReduceKernel kernel_ = nullptr;
   bool stream_ = false;
 };
+
+/// Something came from another rank.
+inline void Execution::hear() {
+  if (heard_) return;
+  heard_ = true;
+  // What came within a microsecond or two was not waited for, and reading the clock would take as long.
+  if (idle_polls_ >= kNoticed && active_ != nullptr) active_->met.set(ticks());
+}
+
+inline void Execution::tell_step(std::size_t worker, std::size_t tile, int steps_done) {
+  if (active_ != nullptr && worker < monitor::kWorkers)
+    active_->progress[worker].set(tile << 32 | static_cast<std::uint32_t>(steps_done));
+}
 
 }  // namespace tutti

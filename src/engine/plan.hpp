@@ -2,6 +2,7 @@
 // keep sent memory unchanged until it is released. Compiled once per program; runs any number of times.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,7 +41,8 @@ struct PlanWorker {
 struct Plan {
   std::string name;
   Shape shape;
-  int rank = 0;  // in the program
+  int rank = 0;                   // in the program
+  std::uint32_t recorded_as = 0;  // what the process's recording calls it
   bool one_sided = false;
   int chunks = 0;  // of all steps' cells
   int scratch_chunks = 0;

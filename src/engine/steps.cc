@@ -47,7 +47,9 @@ bool Execution::run_step(PlanWorker& worker, WorkerState& state, const PlanStep&
       host_->signal(step.peer, worker.channel);
       return true;
     case StepKind::wait:
-      return host_->take_signal(step.peer, worker.channel);
+      if (!host_->take_signal(step.peer, worker.channel)) return false;
+      hear();
+      return true;
   }
   return true;
 }
@@ -108,6 +110,7 @@ bool Execution::run_receive(PlanWorker& worker, WorkerState& state, const PlanSt
       return false;
     }
     if (arrival->data == nullptr) return wrong_chunk(worker, *arrival);
+    hear();
     std::byte* const target = result_of(state, ready, state.in.chunk);
     apply(ready, *arrival, state, target + state.in.offset);
     state.in.offset += arrival->bytes;

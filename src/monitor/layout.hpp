@@ -123,7 +123,7 @@ struct alignas(64) OperationRecord {
   Cell<std::int32_t> root;    // point-to-point: the peer
   Cell<std::uint32_t> program;
   Cell<std::uint64_t> entered;  // this rank called it
-  Cell<std::uint64_t> met;      // the first word of another rank had come; what was before is waiting for late ranks
+  Cell<std::uint64_t> met;      // the first word of another rank came, after a wait; 0: there was none to speak of
   Cell<std::uint64_t> done;
   Cell<std::uint32_t> signature;
   Cell<std::uint32_t> unused;
@@ -170,6 +170,13 @@ struct alignas(64) LinkRecord {
   Cell<std::uint64_t> third;   // chunks acknowledged, or their memory released; done with
   Cell<std::uint64_t> bytes;
   Cell<std::uint32_t> operation;  // of the last chunk posted or expected
+
+  /// The next chunk is posted, or expected.
+  void post(std::uint64_t count, std::uint64_t size, std::uint32_t number) {
+    first.set(count);
+    bytes.add(size);
+    operation.set(number);
+  }
 };
 
 /// Operations that are over, summed up.

@@ -27,7 +27,7 @@ struct Event {
   int rank = -1, peer = -1, lane = -1;
   std::uint32_t operation = 0;
   double values[3] = {};
-  std::string_view text;
+  std::string_view text = {};
 };
 
 struct RecorderOptions {

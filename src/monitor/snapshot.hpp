@@ -31,7 +31,7 @@ struct OperationView {
   std::string program;
   std::uint32_t signature = 0;
   double entered = 0;
-  double met = 0;   // 0: not yet
+  double met = 0;   // the first word of another rank came; 0: not yet, or without a wait to speak of
   double done = 0;  // 0: not yet
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "monitor/layout.hpp"
 #include "transport/peer.hpp"
 
 namespace tutti {
@@ -23,6 +24,7 @@ class Inbound::Link final : public RecvLink {
   void expect(std::byte* landing, std::size_t bytes, OperationTag tag) override {
     const std::lock_guard lock(peer_->mutex());
     state_.expect(landing, bytes, tag);
+    record_->post(state_.expected(), bytes, tag.number);
   }
 
   std::optional<Arrival> poll() override {
@@ -35,10 +37,15 @@ class Inbound::Link final : public RecvLink {
   void release() override {
     const std::lock_guard lock(peer_->mutex());
     state_.release();
+    record_->third.set(state_.released());
     peer_->inbound_.tell(*this, false);
   }
 
   std::size_t chunk_limit() const override { return peer_->limits().chunk_limit; }
+  void observe(monitor::LinkRecord& record) override {
+    const std::lock_guard lock(peer_->mutex());
+    record_ = &record;
+  }
 
   // The error is set once and never altered: what the pointer shows may be read without the mutex.
   const Error* error() const override {
@@ -57,6 +64,8 @@ class Inbound::Link final : public RecvLink {
   LinkReceiver state_;
   bool opened_ = false;   // by the sender
   bool touched_ = false;  // is in Inbound::touched_
+  monitor::LinkRecord unseen_;
+  monitor::LinkRecord* record_ = &unseen_;
 };
 
 std::unique_ptr<RecvLink> Inbound::open(const LinkId& id) {
@@ -116,6 +125,7 @@ void Inbound::on_data(const Lane& lane, const FrameHeader& header) {
   if (found == links_.end()) return;
   Link& link = *found->second;
   link.state_.complete(lane.index(), header.sequence);
+  link.record_->second.set(link.state_.received());
   if (!link.touched_) touched_.push_back(&link);
   link.touched_ = true;
 }

@@ -16,6 +16,10 @@
 
 namespace tutti {
 
+namespace monitor {
+struct LinkRecord;
+}
+
 /// The operation a chunk belongs to, agreed by all ranks of a communicator: its number in call order, and a hash of
 /// collective, count, type, operator and root.
 struct OperationTag {
@@ -43,6 +47,9 @@ class SendLink {
 
   virtual std::size_t chunk_limit() const = 0;
   virtual const Error* error() const = 0;
+
+  /// From now on its counts are kept there, too.
+  virtual void observe(monitor::LinkRecord& record) = 0;
 };
 
 /// A chunk that has come, where it lies: in the landing given to expect(), or in staging memory until release().
@@ -69,6 +76,7 @@ class RecvLink {
 
   virtual std::size_t chunk_limit() const = 0;
   virtual const Error* error() const = 0;
+  virtual void observe(monitor::LinkRecord& record) = 0;
 };
 
 }  // namespace tutti

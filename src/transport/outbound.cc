@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "monitor/layout.hpp"
 #include "transport/peer.hpp"
 
 namespace tutti {
@@ -35,6 +36,8 @@ struct Outbound::Sending {
   bool refused = false;  // a chunk was offered after the peer left
   bool starved = false;  // the chunk offered last waits for credit
   bool closed = false;
+  monitor::LinkRecord unseen;
+  monitor::LinkRecord* record = &unseen;
 };
 
 class Outbound::Link final : public SendLink {
@@ -59,6 +62,10 @@ class Outbound::Link final : public SendLink {
     return sending_->state.released();
   }
   std::size_t chunk_limit() const override { return peer_->limits().chunk_limit; }
+  void observe(monitor::LinkRecord& record) override {
+    const std::lock_guard lock(peer_->mutex());
+    sending_->record = &record;
+  }
 
   // The error is set once and never altered: what the pointer shows may be read without the mutex.
   const Error* error() const override {
@@ -93,6 +100,7 @@ void Outbound::announce(const LinkId& id, FrameType type) {
 // The caller's memory goes now; what was copied, and released for that, must still arrive.
 void Outbound::close(Sending& link) {
   link.closed = true;
+  link.record = &link.unseen;
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id);
   completed_.clear();
   link.state.drop_borrowed(completed_);
@@ -122,6 +130,7 @@ bool Outbound::send(Sending& link, const std::byte* data, std::size_t bytes, Ope
     link.state.measure(sequence, now);
     charge(link.state.chunk(sequence).lane, chunk_cost(bytes));
   }
+  link.record->post(sequence + 1, bytes, tag.number);
   post_chunk(*lane, link, sequence);
   return true;
 }
@@ -265,13 +274,17 @@ Status Outbound::on_ack(const FrameHeader& header) {
       std::any_of(completed_.begin(), completed_.end(), [](const auto& each) { return each.posted_at != 0; });
   const double now = measured ? peer_.now() : 0;
   for (const auto& each : completed_) discharge(each, now);
+  found->second->record->third.set(found->second->state.acked());
   if (found->second->closed) end_if_over(header.link);
   return accepted;
 }
 
 void Outbound::transmitted(const FrameHeader& header) {
   const auto found = links_.find(header.link);
-  if (found != links_.end()) found->second->state.transmitted(header.sequence);
+  if (found == links_.end()) return;
+  Sending& link = *found->second;
+  link.state.transmitted(header.sequence);
+  link.record->second.set(std::max(link.record->second.get(), header.sequence + 1));
 }
 
 }  // namespace tutti

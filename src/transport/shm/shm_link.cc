@@ -19,6 +19,7 @@ bool ShmSendLink::has_credit(bool wants_slot) {
   };
   if (free()) return true;
   consumed_ = pipe_.consumed.load(std::memory_order_acquire);
+  record_->third.set(consumed_);
   return free();
 }
 
@@ -42,6 +43,8 @@ bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag
     std::memcpy(line.payload, data, bytes);
   }
   ++sent_;
+  record_->post(sent_, bytes, tag.number);
+  record_->second.set(sent_);
   const PipeLine::Kind kind = direct ? PipeLine::direct : staged ? PipeLine::staged : PipeLine::eager;
   line.publish(static_cast<std::uint32_t>(sent_), tag.number, tag.signature, static_cast<std::uint32_t>(bytes), kind,
                timed);
@@ -69,6 +72,7 @@ bool ShmSendLink::stage(const std::byte* data, std::size_t bytes) {
 std::uint64_t ShmSendLink::released() {
   if (consumed_ >= last_direct_) return sent_;
   consumed_ = pipe_.consumed.load(std::memory_order_acquire);
+  record_->third.set(consumed_);
   return consumed_ >= last_direct_ ? sent_ : consumed_;
 }
 
@@ -89,6 +93,7 @@ void ShmRecvLink::expect(std::byte* landing, std::size_t bytes, OperationTag tag
   }
   expected_[(first_expected_ + expected_count_) & (expected_.size() - 1)] = {landing, bytes, tag};
   ++expected_count_;
+  record_->post(consumed_ + expected_count_, bytes, tag.number);
 }
 
 std::optional<Arrival> ShmRecvLink::poll() {
@@ -99,6 +104,7 @@ std::optional<Arrival> ShmRecvLink::poll() {
   const OperationTag tag{line.number, line.signature};
   if (tag != expected.tag || line.bytes() != expected.bytes) return Arrival{nullptr, line.bytes(), tag};
   if (fetched_ == nullptr) {
+    record_->second.set(consumed_ + 1);
     if (line.timed()) fetched_at_ = ticks();
     fetched_ = fetch(line, expected);
   }
@@ -138,6 +144,7 @@ void ShmRecvLink::release() {
   first_expected_ = (first_expected_ + 1) & (expected_.size() - 1);
   --expected_count_;
   fetched_ = nullptr;
+  record_->third.set(consumed_);
   pipe_.consumed.store(consumed_, std::memory_order_release);
   from_.ring();
 }

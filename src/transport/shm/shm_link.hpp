@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "memory/peer_memory.hpp"
+#include "monitor/layout.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/staging.hpp"
@@ -37,6 +38,7 @@ class ShmSendLink final : public SendLink {
   std::uint64_t released() override;
   std::size_t chunk_limit() const override { return kSlotBytes; }
   const Error* error() const override { return nullptr; }
+  void observe(monitor::LinkRecord& record) override { record_ = &record; }
 
  private:
   bool put(const std::byte* data, std::size_t bytes, OperationTag tag, bool may_stay);
@@ -59,6 +61,8 @@ class ShmSendLink final : public SendLink {
     StagingChoice::Copy copy;
   };
   Slot slot_[slots_for(2)];
+  monitor::LinkRecord unseen_;
+  monitor::LinkRecord* record_ = &unseen_;
 };
 
 class ShmRecvLink final : public RecvLink {
@@ -70,6 +74,7 @@ class ShmRecvLink final : public RecvLink {
   void release() override;
   std::size_t chunk_limit() const override { return kSlotBytes; }
   const Error* error() const override { return error_.get(); }
+  void observe(monitor::LinkRecord& record) override { record_ = &record; }
 
  private:
   struct Expected {
@@ -93,6 +98,8 @@ class ShmRecvLink final : public RecvLink {
   std::uint64_t fetched_at_ = 0;  // ticks, where timed
   std::unique_ptr<std::byte[]> bounce_;
   std::unique_ptr<Error> error_;
+  monitor::LinkRecord unseen_;
+  monitor::LinkRecord* record_ = &unseen_;
 };
 
 }  // namespace tutti
