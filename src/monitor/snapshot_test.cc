@@ -11,7 +11,7 @@
 #include <limits>
 #include <thread>
 
-#include "monitor/folder.hpp"
+#include "monitor/operation_log.hpp"
 #include "monitor/recording_test_kit.hpp"
 
 namespace tutti::monitor {
@@ -85,6 +85,22 @@ TEST(Snapshot, has_what_is_under_way_with_its_workers_and_the_rank_awaited) {
   EXPECT_EQ(pending[0].awaited_worker, 1);
   EXPECT_EQ(pending[0].awaited_step, 6);
   EXPECT_NEAR(pending[0].awaited_since, snapshot.now - 4, 0.5);
+}
+
+TEST(Snapshot, has_steps_as_the_log_of_operations_writes_them) {
+  const TemporaryFolder folder;
+  const auto recorder = open_recorder(folder.path());
+  OperationLog log(recorder->map(), &add_communicator(*recorder, 0, 2));
+  log.step(70000, 3, 5, 2, ago(2), ago(1.5));
+  const Snapshot snapshot = look(folder);
+  const auto& steps = snapshot.processes.at(0).communicators.at(0).steps;
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].operation, 70000U);
+  EXPECT_EQ(steps[0].worker, 3);
+  EXPECT_EQ(steps[0].step, 5);
+  EXPECT_EQ(steps[0].tile, 2U);
+  EXPECT_NEAR(steps[0].begun, snapshot.now - 2, 0.5);
+  EXPECT_NEAR(steps[0].done - steps[0].begun, 0.5, 0.05);
 }
 
 TEST(Snapshot, has_lanes_links_totals_and_events) {

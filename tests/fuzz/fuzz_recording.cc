@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <span>
 #include <vector>
 
 #include "monitor/recording.hpp"
@@ -48,8 +48,8 @@ void require_well_formed(const ProcessView& process) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
-  std::vector<std::byte> bytes(size - 1);
-  std::memcpy(bytes.data(), data + 1, size - 1);
+  const std::span<const std::byte> given = std::as_bytes(std::span(data, size)).subspan(1);
+  std::vector<std::byte> bytes(given.begin(), given.end());
   if ((data[0] & 1) != 0) give_a_head(bytes);
   const Source source{bytes.size(), [&](std::size_t offset, std::span<std::byte> to) {
                         if (offset > bytes.size() || to.size() > bytes.size() - offset) return false;
