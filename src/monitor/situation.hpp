@@ -133,6 +133,8 @@ Situation understand(const Snapshot& snapshot, const SituationOptions& options =
 
 const char* name_of(Blocker::Why why);
 
+/// The first half of an id, enough for a person.
+std::string short_name(std::uint64_t id);
 /// "all_reduce #17", "send #3 to 2"
 std::string title_of(const OperationView& operation);
 /// "worker 0 step 3, worker 1 step 5", at most three of them.

@@ -28,7 +28,7 @@ class Judge {
 };
 
 std::string name_of(const CommunicatorSituation& communicator) {
-  return communicator.name.empty() ? fmt::format("communicator {:x}", communicator.id) : communicator.name;
+  return communicator.name.empty() ? fmt::format("communicator {}", short_name(communicator.id)) : communicator.name;
 }
 
 std::string died_text(const RankSituation& rank) {
@@ -45,7 +45,7 @@ void Judge::broken_or_killed(const CommunicatorSituation& communicator, const st
       broken.push_back(rank.rank);
       if (error.empty()) error = rank.error;
     }
-    if (!rank.alive && !rank.ended && rank.state != CommunicatorRecord::closed)
+    if (!rank.alive && !rank.ended && rank.state == CommunicatorRecord::alive)
       tell(true, fmt::format("{}: rank {} (pid {}) was killed {}", name, rank.rank, rank.pid, died_text(rank)));
   }
   if (!broken.empty()) tell(true, fmt::format("{}: broken on {}: {}", name, text_of(broken), error));
@@ -111,6 +111,8 @@ const char* name_of(Blocker::Why why) {
   static constexpr const char* kNames[] = {"not_entered", "killed", "not_seen", "at_work", "circle"};
   return kNames[static_cast<std::size_t>(why)];
 }
+
+std::string short_name(std::uint64_t id) { return fmt::format("{:016x}", id).substr(0, 8); }
 
 std::string title_of(const OperationView& operation) {
   if (operation.collective == Collective::point_to_point)

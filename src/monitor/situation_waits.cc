@@ -54,7 +54,7 @@ void explain(Blocker& blocker, const RankSituation* rank, const Wait& wait, doub
   const std::string title = title_of(wait.operation);
   if (rank == nullptr) {
     blocker.why = Blocker::Why::not_seen;
-    blocker.text = "is not on this host: look there";
+    blocker.text = "is not recorded on this host";
   } else if (!rank->alive) {
     blocker.why = Blocker::Why::killed;
     blocker.text = rank->pending.empty() ? fmt::format("was killed: {}", last_of(*rank, now))
