@@ -38,6 +38,8 @@ struct OperationView {
 struct Worker {
   std::uint32_t tile = 0;
   std::uint32_t steps_done = 0;
+
+  bool operator==(const Worker&) const = default;
 };
 
 struct PendingView {
