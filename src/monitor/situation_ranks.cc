@@ -10,6 +10,7 @@ namespace tutti::monitor {
 namespace {
 
 constexpr int kFewest = 4;              // operations, before anything is said
+constexpr double kMostTimes = 0.75;    // of the operations; of two ranks, chance makes each the last of every other
 constexpr double kNoticeable = 20e-6;   // seconds
 constexpr double kNoticeableOf = 0.05;  // of the time the others were in the operation
 
@@ -106,7 +107,7 @@ void find_stragglers(CommunicatorSituation& communicator) {
   }
   const int count = static_cast<int>(shared.size());
   for (auto& [rank, straggler] : found) {
-    if (straggler.times < kFewest || 2 * straggler.times <= count) continue;
+    if (straggler.times < kFewest || straggler.times < kMostTimes * count) continue;
     straggler.of = count;
     straggler.late /= straggler.times;
     communicator.stragglers.push_back(straggler);

@@ -180,6 +180,16 @@ TEST(Situation, finds_no_straggler_among_equals_nor_where_ranks_may_leave_early)
           .stragglers.empty());
 }
 
+TEST(Situation, finds_no_straggler_where_each_is_the_last_every_other_time) {
+  ProcessView one = with_stays(0, 2, 0.010);
+  ProcessView other = with_stays(1, 2, 0.010);
+  for (std::size_t i = 0; i < 8; ++i) {
+    OperationView& late = (i % 2 == 0 ? one : other).communicators[0].operations[i];
+    late.done = late.entered + 0.002;
+  }
+  EXPECT_TRUE(world(of({one, other})).stragglers.empty());
+}
+
 TEST(Situation, sees_that_ranks_called_different_operations_under_one_number) {
   ProcessView other = that_waits(2, 3, 17, 0, 1);
   other.communicators[0].pending[0].operation.collective = Collective::broadcast;
