@@ -191,9 +191,10 @@ TEST(TopView, sorts_by_what_is_asked_for) {
   EXPECT_NE(first(TopOrder::operations).find(" 1 "), std::string::npos);
 }
 
-TEST(Sparkline, keeps_a_dip_that_shares_its_column_with_others) {
+TEST(Sparkline, keeps_a_dip_that_shares_its_column_and_is_not_flattened_by_a_peak) {
   EXPECT_EQ(sparkline({}, 8), "");
   EXPECT_EQ(sparkline({0, 50, 100}, 8), " ▄█");
+  EXPECT_EQ(sparkline({50, 50, 5000, 50}, 8), "▄▄█▄");
   std::vector<double> rates(64, 100);
   rates[10] = 0;
   EXPECT_EQ(sparkline(rates, 8), "█ ██████");

@@ -163,7 +163,9 @@ void StatusText::lanes_to(const ProcessSituation& process, const std::vector<con
                           Table& table) const {
   const std::string from = process.rank ? std::to_string(*process.rank) : fmt::format("pid {}", process.pid);
   const auto is_well = [](const LaneSituation* each) {
-    return each->lane.state == "healthy" && each->lane.condition == Condition::normal;
+    const LaneView& lane = each->lane;
+    const bool starved = lane.condition == Condition::dropped && lane.cause == Cause::sender_starved;
+    return lane.state == "healthy" && (lane.condition == Condition::normal || starved);
   };
   if (!style_.all && lanes.size() > 1 && std::all_of(lanes.begin(), lanes.end(), is_well)) {
     double rate = 0, usual = 0;

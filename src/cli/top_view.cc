@@ -165,7 +165,10 @@ std::vector<std::string> lane_lines(const Situation& situation, const Situation&
       if (lane.state != "healthy") shade = Color::red;
       if (lane.condition != Condition::normal) {
         condition += fmt::format(", {}: {}", name_of(lane.condition), name_of(lane.cause));
-        shade = lane.condition == Condition::stalled ? Color::red : Color::yellow;
+        if (lane.condition == Condition::stalled)
+          shade = Color::red;
+        else if (lane.cause != Cause::sender_starved)
+          shade = Color::yellow;
       }
       table.add({process.rank ? std::to_string(*process.rank) : fmt::format("pid {}", process.pid), lane.peer_name,
                  std::to_string(lane.index), bytes_text(static_cast<double>(bytes - then) / elapsed),
@@ -181,7 +184,10 @@ std::vector<std::string> lane_lines(const Situation& situation, const Situation&
 std::string sparkline(const std::vector<double>& values, std::size_t columns) {
   static constexpr const char* kBars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   if (values.empty()) return "";
-  const double highest = std::max(1e-9, *std::max_element(values.begin(), values.end()));
+  // One window that was lucky must not make all others look like nothing.
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const double highest = std::max(1e-9, std::min(sorted.back(), 2 * sorted[sorted.size() / 2]));
   const std::size_t shown = std::min(columns, values.size());
   std::string bars;
   for (std::size_t i = 0; i < shown; ++i) {

@@ -23,7 +23,7 @@ struct TopFrame {
 /// `before`: an earlier look, for what happened since; `now`: with operations and chunks.
 TopFrame top_frame(const monitor::Snapshot& before, const monitor::Snapshot& now, const TopStyle& style);
 
-/// Rates as a row of bars, the newest at the right, from nothing to the highest.
+/// Rates as a row of bars, the newest at the right, from nothing to the highest, or to twice the median.
 std::string sparkline(const std::vector<double>& values, std::size_t columns);
 
 }  // namespace tutti::cli

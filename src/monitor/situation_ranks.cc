@@ -10,7 +10,7 @@ namespace tutti::monitor {
 namespace {
 
 constexpr int kFewest = 4;              // operations, before anything is said
-constexpr double kMostTimes = 0.75;    // of the operations; of two ranks, chance makes each the last of every other
+constexpr double kMostTimes = 0.75;     // of the operations; of two ranks, chance makes each the last of every other
 constexpr double kNoticeable = 20e-6;   // seconds
 constexpr double kNoticeableOf = 0.05;  // of the time the others were in the operation
 

@@ -124,7 +124,7 @@ TEST(Situation, tells_a_circle_apart_from_a_rank_at_work) {
   const Situation circle = of({that_waits(0, 2, 17, 1, 20), that_waits(1, 2, 17, 0, 20)});
   ASSERT_EQ(world(circle).blockers.size(), 1U);
   EXPECT_EQ(world(circle).blockers[0].why, Blocker::Why::circle);
-  EXPECT_EQ(world(circle).blockers[0].text, "ranks 0-1 wait for one another in a circle");
+  EXPECT_EQ(world(circle).blockers[0].text, "ranks 0-1 wait for one another, and nothing moves");
   const Situation work = of({that_waits(0, 2, 17, 1, 20), that_waits(1, 2, 17, -1, 20)});
   ASSERT_EQ(world(work).blockers.size(), 1U);
   EXPECT_EQ(world(work).blockers[0].why, Blocker::Why::at_work);
@@ -231,6 +231,14 @@ TEST(Situation, judges_lanes_by_state_and_condition_and_tells_their_shares) {
   EXPECT_FALSE(situation.findings[1].wrong);
   EXPECT_EQ(situation.findings[1].text,
             "rank 0: lane 1 to b (tcp) has dropped: 500 MB/s, usually 1.0 GB/s (path_congested)");
+}
+
+TEST(Situation, does_not_blame_a_lane_that_was_given_less_to_send) {
+  ProcessView view = process(0, 2);
+  view.lanes = {lane(0, 100)};
+  view.lanes[0].condition = Condition::dropped;
+  view.lanes[0].cause = Cause::sender_starved;
+  EXPECT_TRUE(of({view}).findings.empty());
 }
 
 TEST(Situation, leaves_closed_communicators_out_unless_they_are_asked_for) {

@@ -79,7 +79,9 @@ void Judge::lane(const ProcessSituation& process, const LaneView& lane) {
     tell(true, fmt::format("{} is {} for {}: {}", who, lane.state, lasting, lane.reason));
   else if (lane.state == "suspect")
     tell(false, fmt::format("{} has been silent, suspect for {}", who, lasting));
-  if (lane.condition == Condition::normal) return;
+  // A lane that was given less to send is as well as before.
+  const bool starved = lane.condition == Condition::dropped && lane.cause == Cause::sender_starved;
+  if (lane.condition == Condition::normal || starved) return;
   const bool stalled = lane.condition == Condition::stalled;
   tell(stalled, fmt::format("{} {}: {}/s, usually {}/s ({})", who, stalled ? "is stalled" : "has dropped",
                             bytes_text(lane.rate), bytes_text(lane.usual), monitor::name_of(lane.cause)));

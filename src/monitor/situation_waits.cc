@@ -147,7 +147,7 @@ void find_waits(CommunicatorSituation& communicator, double now) {
   for (auto& [rank, blocker] : blockers) communicator.blockers.push_back(std::move(blocker));
   if (circle.waiters.empty()) return;
   circle.rank = circle.waiters.front();
-  circle.text = fmt::format("{} wait for one another in a circle", text_of(circle.waiters));
+  circle.text = fmt::format("{} wait for one another, and nothing moves", text_of(circle.waiters));
   communicator.blockers.push_back(std::move(circle));
 }
 
