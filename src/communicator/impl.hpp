@@ -191,6 +191,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<Plans> plans_;
   std::vector<Rule> rules_;
   monitor::OperationLog log_;
+  std::uint32_t untraced_ = ~std::uint32_t{0};     // bits of an operation's number; where none is set, it is traced
+  std::uint64_t traced_from_ = ~std::uint64_t{0};  // bytes
   std::unique_ptr<profiler::ProfiledCommunicator> profiler_;  // null: no plugin wants to know
   WaitPolicy wait_policy_;
   bool uses_tcp_ = false;

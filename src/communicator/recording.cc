@@ -1,5 +1,5 @@
 // What a communicator writes into its process's recording.
-#include <algorithm>
+#include <bit>
 
 #include "base/settings.hpp"
 #include "communicator/impl.hpp"
@@ -25,6 +25,10 @@ void CommunicatorImpl::open_record() {
   CommunicatorRecord* const record = recorder.open_communicator(identity_.id);
   log_ = monitor::OperationLog(recorder.map(), record);
   if (record == nullptr) return;
+  if (const int every = settings().monitor_steps; every > 0) {
+    untraced_ = std::bit_ceil(static_cast<std::uint32_t>(every)) - 1;
+    if (layout_.hosts > 1) traced_from_ = kTracedBetweenHosts;
+  }
   record->job.set(job_->id() != 0 ? job_->id() : identity_.id);
   record->rank.set(rank());
   record->size.set(size());
@@ -82,12 +86,12 @@ monitor::Title CommunicatorImpl::title_of(const Operation& operation, const Plan
 }
 
 void CommunicatorImpl::record_entered(Operation& operation, OperationTag tag) {
+  if (log_.record() == nullptr) return;
   operation.recorded = true;
   operation.active = log_.enter(operation.title, tag.number, tag.signature, is_collective(operation));
-  const bool far = layout_.hosts > 1 && operation.title.bytes >= kTracedBetweenHosts;
-  const auto every = static_cast<std::uint32_t>(settings().monitor_steps);
-  const bool traced = operation.active != nullptr && every != 0 && (far || tag.number % every == 0);
-  operation.execution.observe(operation.active, traced ? &log_ : nullptr);
+  // By its number, so that all ranks trace the same ones.
+  const bool traced = (tag.number & untraced_) == 0 || operation.title.bytes >= traced_from_;
+  operation.execution.observe(operation.active, traced && operation.active != nullptr ? &log_ : nullptr);
 }
 
 void CommunicatorImpl::record_left(Operation& operation, bool failed) {

@@ -68,7 +68,8 @@ void Execution::begin(OperationTag tag) {
   now_ = &bound_[0];
   tag_ = tag;
   state_ = State::running;
-  heard_ = active_ == nullptr;
+  heard_ = false;
+  idle_polls_ = 0;
   prepare();
   deciding_ = false;
   if (now_->staged) host_->begin_turn();
@@ -221,6 +222,7 @@ bool Execution::learn(int peer) {
 
 bool Execution::advance() {
   if (state_ != State::running) return false;
+  if (!heard_) ++idle_polls_;
   bool moved = false;
   if (deciding_) {
     moved = decide();

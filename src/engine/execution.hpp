@@ -57,6 +57,8 @@ class Execution {
   Waiting waiting_for() const;
 
  private:
+  static constexpr int kNoticed = 64;  // polls in vain
+
   struct Cursor {
     int chunk = 0;
     std::size_t offset = 0;
@@ -169,7 +171,8 @@ class Execution {
   monitor::Active* active_ = nullptr;
   monitor::OperationLog* traced_ = nullptr;
   std::uint64_t traced_until_ = 0;  // ticks: of the brief steps
-  bool heard_ = false;              // of another rank
+  bool heard_ = false;              // something of another rank
+  int idle_polls_ = 0;              // before that
   bool has_entry_ = false;          // this rank has said where its buffers lie
   bool deciding_ = false;           // which of the two
   std::size_t met_ = 0;
@@ -193,7 +196,8 @@ class Execution {
 inline void Execution::hear() {
   if (heard_) return;
   heard_ = true;
-  active_->met.set(ticks());
+  // What came within a microsecond or two was not waited for, and reading the clock would take as long.
+  if (idle_polls_ >= kNoticed && active_ != nullptr) active_->met.set(ticks());
 }
 
 inline void Execution::tell_step(std::size_t worker, std::size_t tile, int steps_done) {

@@ -123,7 +123,7 @@ struct alignas(64) OperationRecord {
   Cell<std::int32_t> root;    // point-to-point: the peer
   Cell<std::uint32_t> program;
   Cell<std::uint64_t> entered;  // this rank called it
-  Cell<std::uint64_t> met;      // the first word of another rank had come; what was before is waiting for late ranks
+  Cell<std::uint64_t> met;      // the first word of another rank came, after a wait; 0: there was none to speak of
   Cell<std::uint64_t> done;
   Cell<std::uint32_t> signature;
   Cell<std::uint32_t> unused;

@@ -217,9 +217,9 @@ void Reader::read_steps(const CommunicatorRecord& record, CommunicatorView& view
     if (each.index.get() == 0) continue;
     const std::uint64_t where = each.where.get();
     const double begun = clock_.at(each.begun.get());
-    view.steps.push_back({each.index.get() - 1, static_cast<std::uint32_t>(where >> 32),
-                          static_cast<int>(where >> 16 & 0xffff), static_cast<int>(where & 0xffff), each.tile.get(),
-                          begun, begun + clock_.length(each.duration.get())});
+    view.steps.push_back({each.index.get() - 1, static_cast<std::uint32_t>(where),
+                          static_cast<int>(where >> 32 & 0xffff), static_cast<int>(where >> 48), each.tile.get(), begun,
+                          begun + clock_.length(each.duration.get())});
   }
   in_order(view.steps);
 }

@@ -31,13 +31,15 @@ struct OperationView {
   std::string program;
   std::uint32_t signature = 0;
   double entered = 0;
-  double met = 0;   // 0: not yet
+  double met = 0;   // the first word of another rank came; 0: not yet, or without a wait to speak of
   double done = 0;  // 0: not yet
 };
 
 struct Worker {
   std::uint32_t tile = 0;
   std::uint32_t steps_done = 0;
+
+  bool operator==(const Worker&) const = default;
 };
 
 struct PendingView {

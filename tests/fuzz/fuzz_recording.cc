@@ -1,0 +1,62 @@
+// A file in the folder of recordings holds anything at all: it is read as well-formed values, or refused. The first
+// byte says whether the head is made one of a recording of this size, so that what lies behind it is reached.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "monitor/recording.hpp"
+
+namespace {
+
+using namespace tutti::monitor;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void give_a_head(std::vector<std::byte>& bytes) {
+  const Shape shape{1, 2, 2, 1, 2, 2};
+  bytes.resize(Map::bytes(shape));
+  auto& head = *reinterpret_cast<Head*>(bytes.data());
+  head.magic.set(kMagic);
+  head.version.set(kVersion);
+  head.bytes.set(static_cast<std::uint32_t>(bytes.size()));
+  head.communicators.set(shape.communicators);
+  head.operations.set(shape.operations);
+  head.steps.set(shape.steps);
+  head.lanes.set(shape.lanes);
+  head.chunks.set(shape.chunks);
+  head.events.set(shape.events);
+}
+
+void require_well_formed(const ProcessView& process) {
+  for (const CommunicatorView& each : process.communicators) {
+    require(each.rank >= 0 && each.rank < each.size);
+    for (const PendingView& pending : each.pending) require(pending.awaited < each.size);
+    for (const LinkView& link : each.links) require(link.peer >= 0 && link.peer < each.size);
+    require(std::all_of(each.error.begin(), each.error.end(), [](char c) { return c >= ' ' && c <= '~'; }));
+  }
+  for (const LaneView& lane : process.lanes) require(std::isfinite(lane.rate) && name_of(lane.condition) != nullptr);
+  for (const EventView& event : process.events) require(name_of(event.kind) != nullptr);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 1) return 0;
+  const std::span<const std::byte> given = std::as_bytes(std::span(data, size)).subspan(1);
+  std::vector<std::byte> bytes(given.begin(), given.end());
+  if ((data[0] & 1) != 0) give_a_head(bytes);
+  const Source source{bytes.size(), [&](std::size_t offset, std::span<std::byte> to) {
+                        if (offset > bytes.size() || to.size() > bytes.size() - offset) return false;
+                        std::memcpy(to.data(), bytes.data() + offset, to.size());
+                        return true;
+                      }};
+  const auto process = read_recording(source, false, Detail::all());
+  if (process) require_well_formed(*process);
+  return 0;
+}
