@@ -31,8 +31,9 @@ const char* function_name(const Call& call) {
   return "Invalid";
 }
 
+/// Plugins take the size of an element from here. For unsigned bytes NCCL has no name that they would know.
 const char* type_name(DataType type) {
-  static constexpr const char* kNames[kDataTypes] = {"ncclInt8",    "ncclUint8",   "ncclInt32",      "ncclUint32",
+  static constexpr const char* kNames[kDataTypes] = {"ncclInt8",    "ncclInt8",    "ncclInt32",      "ncclUint32",
                                                      "ncclInt64",   "ncclUint64",  "ncclFloat16",    "ncclBfloat16",
                                                      "ncclFloat32", "ncclFloat64", "ncclFloat8e4m3", "ncclFloat8e5m2"};
   return kNames[static_cast<std::size_t>(type)];

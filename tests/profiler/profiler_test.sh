@@ -47,9 +47,9 @@ expected() {
   collective 1 "AllReduce 1000 ncclFloat32" 0 1
   collective 6 "AllReduce 1000 ncclFloat32" 0 2
   collective 11 "Broadcast 5 ncclInt64" 1 3
-  collective 16 "Barrier 0 ncclUint8" 0 4
+  collective 16 "Barrier 0 ncclInt8" 0 4
   collective 21 "AllGather 1000 ncclFloat32" 0 5
-  operation 26 "P2pApi $end 7 ncclUint8" "P2p $end 7 ncclUint8 peer $((1 - rank)) channels 1 rank $rank"
+  operation 26 "P2pApi $end 7 ncclInt8" "P2p $end 7 ncclInt8 peer $((1 - rank)) channels 1 rank $rank"
   echo finalize
 }
 
