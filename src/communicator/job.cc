@@ -106,12 +106,12 @@ void Job::leave() {
 
 void Job::watch() {
   Departures::of_process().add(shared_from_this());
-  if (tcp_ != nullptr) follow_moves();
-  // Ranks that all share a host share its clock.
-  if (tcp_ != nullptr)
+  if (tcp_ != nullptr) {
+    follow_moves();
     clock_ = std::make_unique<ClockFollower>(*control_, self_);
-  else
-    ClockFollower::is_own();
+  } else {
+    ClockFollower::is_own();  // ranks that all share a host share its clock
+  }
   deaths_ = control_->on_death([this](int process, const Error& error) {
     if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, error);
     process_ended(process, error, true);
