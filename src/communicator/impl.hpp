@@ -164,11 +164,11 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void record_entered(Operation& operation, OperationTag tag);
   void record_left(Operation& operation, bool failed);
   void record_waiting(const Operation& operation, const Waiter& waiter);
+  monitor::Title title_of(const Operation& operation, const Plan& plan) const;
 
   // profiling.cc
   void open_profiler();
   void profile_entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv);
-  monitor::Title title_of(const Operation& operation, const Plan& plan) const;
 
   // status.cc
   void publish_entered(const Call& call, OperationTag tag);
