@@ -46,6 +46,13 @@ std::string lane_name(const LaneView& view) {
   return fmt::format("lane {} to {}", view.index, peer);
 }
 
+std::string title_of(const EventView& event) {
+  std::string title = name_of(event.kind);
+  if (event.lane >= 0) title += fmt::format(", lane {}", event.lane);
+  if (event.cause != Cause::none) title += fmt::format(": {}", name_of(event.cause));
+  return title;
+}
+
 TraceEvent arguments_of(const EventView& event) {
   TraceEvent arguments = TraceEvent::object();
   if (!event.text.empty()) arguments["text"] = event.text;
@@ -243,10 +250,10 @@ void Tracer::add_events(Process& process, const ProcessView& view) {
     // One that tells of something that lasted ends when it is told.
     const Span lasted{event.began > 0 ? at(process, event.began) : when, when};
     const Place place = process.event_track->place(lasted, numbers_, file_);
-    if (event.began > 0) return slice(place, name_of(event.kind), "event", arguments_of(event));
+    if (event.began > 0) return slice(place, title_of(event), "event", arguments_of(event));
     file_.write({{"ph", "i"},
                  {"s", "t"},
-                 {"name", name_of(event.kind)},
+                 {"name", title_of(event)},
                  {"cat", "event"},
                  {"pid", place.pid},
                  {"tid", place.tid},

@@ -199,11 +199,12 @@ TEST_F(TraceTest, EventsAreMomentsOrLastedAWhile) {
   recovered.at = 6;
   recovered.kind = EventKind::lane_recovered;
   recovered.cause = Cause::path_congested;
+  recovered.lane = 1;
   owner.events = {down, recovered};
   const TraceChecker checked = trace({snapshot({owner})});
   EXPECT_EQ(checked.wrong(), Complaints{});
   EXPECT_EQ(checked.find("i", "lane_down").at(0)["args"]["text"], "reset by peer");
-  const auto lasted = checked.find("X", "lane_recovered").at(0);
+  const auto lasted = checked.find("X", "lane_recovered, lane 1: path_congested").at(0);
   EXPECT_DOUBLE_EQ(lasted["dur"].get<double>(), 2e6);
   EXPECT_EQ(lasted["args"]["cause"], "path_congested");
 }
