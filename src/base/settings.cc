@@ -48,6 +48,8 @@ const std::vector<Entry>& entries() {
       {"TUTTI_MONITOR_WINDOW", &Settings::monitor_window, "completions over which a lane's throughput is taken", 1,
        128},
       {"TUTTI_PORT_RANGE", &Settings::port_range, "ports to listen on, first-last; empty: any"},
+      {"TUTTI_PROFILER_PLUGIN", &Settings::profiler_plugin,
+       "NCCL profiler plugin: path, library or NAME of libnccl-profiler-NAME.so; empty: NCCL_PROFILER_PLUGIN"},
       {"TUTTI_REPRODUCIBLE", &Settings::reproducible, "same bits whatever the size and layout: reduce in rank order"},
       {"TUTTI_SECRET", &Settings::secret, "the job's secret"},
       {"TUTTI_SECRET_FILE", &Settings::secret_file, "file that holds the job's secret"},

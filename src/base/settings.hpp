@@ -37,6 +37,7 @@ struct Settings {
   int monitor_communicators = 32;   // for which a recording has room
   int monitor_operations = 256;     // remembered of each communicator
   int monitor_lanes = 64;           // for which a recording has room
+  std::string profiler_plugin;      // a plugin made for NCCL's profiler interface, told of operations; empty: none
   int spin_us = 20;                 // how long a wait spins where cores suffice
   int yield_us = 200;               // how long it then yields before it sleeps
   bool reproducible = false;        // only programs that reduce in rank order

@@ -25,6 +25,7 @@ void add_program(CLI::App& app, int& status);
 void add_run(CLI::App& app, const Arguments& tail, int& status);
 void add_status(CLI::App& app, int& status);
 void add_top(CLI::App& app, int& status);
+void add_trace(CLI::App& app, int& status);
 void add_tune(CLI::App& app, const Arguments& arguments, int& status);
 void add_version(CLI::App& app, int& status);
 

@@ -63,6 +63,7 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
   const OperationTag tag{slot.lane->number++, operation.execution.tag().signature};
   if (slot.lane == &collectives_) publish_entered(operation.call, tag);
   record_entered(operation, tag);
+  if (profiler_ != nullptr) profile_entered(operation, tag, operation.execution.plan(), send, recv);
   operation.execution.restart(tag, send, recv);
   const Status result = run_owned(operation);
   give_token();
@@ -208,6 +209,7 @@ Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
   if (&lane == &collectives_) publish_entered(call, tag);
   operation.title = title_of(operation, *prepared->way.plan);
   record_entered(operation, tag);
+  if (profiler_ != nullptr) profile_entered(operation, tag, *prepared->way.plan, call.send, call.recv);
   return operation.execution.start(prepared->way, prepared->when_mapped, call, tag, host_.get(), &broken_);
 }
 
@@ -277,6 +279,7 @@ bool CommunicatorImpl::advance(Lane& lane) {
 void CommunicatorImpl::finish(Lane& lane, Operation& operation, const Error* error) {
   lane.active = nullptr;
   record_left(operation, error != nullptr);
+  if (profiler_ != nullptr) profiler_->end(operation.profiled);
   if (&lane != &collectives_) std::erase(active_ends_, &lane);
   if (error != nullptr) operation.error = std::make_unique<Error>(*error);
   const bool queued = !lane.waiting.empty() && lane.waiting.front().get() == &operation;

@@ -23,6 +23,7 @@
 #include "communicator/seats.hpp"
 #include "engine/waiter.hpp"
 #include "monitor/operation_log.hpp"
+#include "profiler/profiler.hpp"
 #include "transport/shm/host.hpp"
 #include "tutti/communicator.hpp"
 
@@ -163,6 +164,10 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void record_entered(Operation& operation, OperationTag tag);
   void record_left(Operation& operation, bool failed);
   void record_waiting(const Operation& operation, const Waiter& waiter);
+
+  // profiling.cc
+  void open_profiler();
+  void profile_entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv);
   monitor::Title title_of(const Operation& operation, const Plan& plan) const;
 
   // status.cc
@@ -188,6 +193,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   monitor::OperationLog log_;
   std::uint32_t untraced_ = ~std::uint32_t{0};     // bits of an operation's number; where none is set, it is traced
   std::uint64_t traced_from_ = ~std::uint64_t{0};  // bytes
+  std::unique_ptr<profiler::ProfiledCommunicator> profiler_;  // null: no plugin wants to know
   WaitPolicy wait_policy_;
   bool uses_tcp_ = false;
   bool shares_process_ = false;
