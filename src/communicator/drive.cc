@@ -102,7 +102,7 @@ Status CommunicatorImpl::run_owned(Operation& operation) {
     const bool moved = service();
     if (operation.done.load(std::memory_order_relaxed)) break;
     if (moved)
-      waiter.reset();
+      wake(waiter);
     else
       rest(waiter);
   }
@@ -143,8 +143,8 @@ Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
       const bool moved = service();
       const bool done = operation.done.load(std::memory_order_relaxed);
       if (!moved && !done) rest(waiter);
+      if (moved) wake(waiter);
       give_token();
-      if (moved) waiter.reset();
     } else if (waiter.pause() == Waiter::Next::sleep) {
       ::usleep(100);
     }
@@ -309,6 +309,15 @@ void CommunicatorImpl::fail_all() {
   };
   fail_lane(collectives_);
   for (auto& [peer, lane] : point_to_point_) fail_lane(lane);
+}
+
+/// Something moved: whoever was waited for has come.
+void CommunicatorImpl::wake(Waiter& waiter) {
+  if (waiter.since() != 0) {
+    if (collectives_.active != nullptr) record_woken(*collectives_.active);
+    for (const Lane* const lane : active_ends_) record_woken(*lane->active);
+  }
+  waiter.reset();
 }
 
 /// Sleeps as the waiter says, and looks around now and then.

@@ -150,6 +150,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   bool advance(Lane& lane);
   void finish(Lane& lane, Operation& operation, const Error* error);
   void fail_all();
+  void wake(Waiter& waiter);
   void rest(Waiter& waiter);
   void look_around(Operation& operation, const Waiter& waiter);
   Status start(Lane& lane, Operation& operation);
@@ -163,7 +164,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void record_late(const Operation& operation, int peer, double seconds);
   void record_entered(Operation& operation, OperationTag tag);
   void record_left(Operation& operation, bool failed);
-  void record_waiting(const Operation& operation, const Waiter& waiter);
+  static void record_waiting(const Operation& operation, const Waiter& waiter);
+  static void record_woken(const Operation& operation);
   monitor::Title title_of(const Operation& operation, const Plan& plan) const;
 
   // profiling.cc
