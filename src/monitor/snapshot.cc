@@ -1,0 +1,125 @@
+#include "monitor/snapshot.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/fd.hpp"
+#include "base/settings.hpp"
+#include "monitor/folder.hpp"
+#include "monitor/recording.hpp"
+
+namespace tutti::monitor {
+namespace {
+
+bool read_all(int file, std::size_t offset, std::span<std::byte> to) {
+  while (!to.empty()) {
+    const ssize_t count = ::pread(file, to.data(), to.size(), static_cast<off_t>(offset));
+    if (count <= 0) return false;
+    to = to.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+/// Nothing where the file went away meanwhile, as that of a process does that leaves in order.
+Result<std::optional<ProcessView>> read_file(const std::string& path, const Detail& detail) {
+  // Without O_NONBLOCK, whoever put a pipe there would have us wait.
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file && errno == ENOENT) return std::nullopt;
+  if (!file) return system_error("it cannot be opened");
+  struct stat found {};
+  if (::fstat(file.get(), &found) != 0) return system_error("it cannot be looked at");
+  if (!S_ISREG(found.st_mode)) return fail(ErrorCode::invalid_argument, "it is not a file");
+  const Source source{static_cast<std::size_t>(found.st_size),
+                      [&](std::size_t offset, std::span<std::byte> to) { return read_all(file.get(), offset, to); }};
+  const bool alive = is_written(file.get());
+  Result<ProcessView> process = read_recording(source, alive, detail);
+  if (!process) return tl::unexpected(process.error());
+  process->file = path;
+  process->alive = alive;
+  return *std::move(process);
+}
+
+void read_folder(const std::string& folder, const Detail& detail, Snapshot& snapshot) {
+  std::error_code failed;
+  std::vector<std::string> paths;
+  for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    if (entry->path().extension() == kSuffix) paths.push_back(entry->path());
+  // A folder that nobody has made yet holds nothing.
+  if (failed && failed != std::errc::no_such_file_or_directory)
+    snapshot.problems.push_back(fmt::format("{} cannot be read: {}", folder, failed.message()));
+  std::sort(paths.begin(), paths.end());
+  for (const std::string& path : paths) {
+    Result<std::optional<ProcessView>> process = read_file(path, detail);
+    if (!process)
+      snapshot.problems.push_back(fmt::format("{} cannot be read: {}", path, process.error().message));
+    else if (*process)
+      snapshot.processes.push_back(std::move(**process));
+  }
+}
+
+double realtime() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
+
+std::vector<std::string> recording_folders() {
+  if (!settings().monitor_dir.empty()) return {settings().monitor_dir};
+  std::vector<std::string> folders{default_folder()};
+  if (::geteuid() != 0) return folders;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry("/dev/shm", ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const std::string path = entry->path();
+    if (entry->path().filename().string().starts_with("tutti-") && entry->is_directory(ignored) &&
+        path != folders.front())
+      folders.push_back(path);
+  }
+  std::sort(folders.begin() + 1, folders.end());
+  return folders;
+}
+
+Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& detail) {
+  Snapshot snapshot;
+  for (const std::string& folder : folders) read_folder(folder, detail, snapshot);
+  std::stable_sort(snapshot.processes.begin(), snapshot.processes.end(),
+                   [](const ProcessView& a, const ProcessView& b) { return a.pid < b.pid; });
+  // Last, so that nothing that was read lies in the future.
+  snapshot.now = 1e-9 * static_cast<double>(monotonic_nanoseconds());
+  snapshot.realtime_offset = realtime() - snapshot.now;
+  return snapshot;
+}
+
+const char* name_of(EventKind kind) {
+  static constexpr const char* kNames[] = {
+      "communicator_created", "communicator_closed", "communicator_broken", "rank_late",   "lane_up", "lane_down",
+      "lane_dropped",         "lane_recovered",      "lane_stalled",        "lanes_uneven"};
+  static_assert(std::size(kNames) == kEventKinds);
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+const char* name_of(Cause cause) {
+  static constexpr const char* kNames[] = {"none", "sender_starved", "receiver_late", "path_congested"};
+  return kNames[static_cast<std::size_t>(cause)];
+}
+
+const char* name_of(Condition condition) {
+  static constexpr const char* kNames[] = {"normal", "dropped", "stalled"};
+  return kNames[static_cast<std::size_t>(condition)];
+}
+
+const char* name_of(CommunicatorRecord::State state) {
+  static constexpr const char* kNames[] = {"free", "alive", "broken", "closed"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+}  // namespace tutti::monitor
