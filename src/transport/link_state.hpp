@@ -82,6 +82,7 @@ class LinkSender {
     LaneKey lane = 0;
     std::size_t load = 0;
     double posted_at = 0;
+    std::uint32_t operation = 0;
   };
   Status acknowledge(const Acknowledgement& ack, std::vector<Completed>& completed);
 

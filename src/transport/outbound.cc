@@ -33,8 +33,9 @@ struct Outbound::Sending {
 
   LinkId id;
   LinkSender state;
-  bool refused = false;  // a chunk was offered after the peer left
-  bool starved = false;  // the chunk offered last waits for credit
+  bool refused = false;      // a chunk was offered after the peer left
+  bool starved = false;      // the chunk offered last waits for credit
+  double starved_since = 0;  // where that is measured
   bool closed = false;
   monitor::LinkRecord unseen;
   monitor::LinkRecord* record = &unseen;
@@ -104,7 +105,7 @@ void Outbound::close(Sending& link) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id);
   completed_.clear();
   link.state.drop_borrowed(completed_);
-  for (const auto& each : completed_) discharge({each.lane, each.load, 0}, 0);
+  for (const auto& each : completed_) discharge({each.lane, each.load, 0, 0}, 0);
   end_if_over(link.id);
 }
 
@@ -119,10 +120,12 @@ void Outbound::end_if_over(const LinkId& id) {
 bool Outbound::send(Sending& link, const std::byte* data, std::size_t bytes, OperationTag tag) {
   if (peer_.error()) link.refused = true;
   link.starved = !link.state.may_post(bytes);
+  if (link.starved && link.starved_since == 0 && peer_.watch() != nullptr) link.starved_since = peer_.now();
   if (peer_.error() || bytes > peer_.limits().chunk_limit || link.starved) return false;
   const bool copied = link.state.will_copy(bytes);
   // With one lane there is nothing to weigh.
-  const double now = copied || peer_.lanes().size() < 2 ? 0 : peer_.now();
+  const bool is_timed = !copied && (peer_.lanes().size() > 1 || peer_.watch() != nullptr);
+  const double now = is_timed ? peer_.now() : 0;
   Lane* lane = choose(copied ? 0 : chunk_cost(bytes), now);
   if (lane == nullptr) return false;
   const std::uint64_t sequence = link.state.post(data, bytes, tag, key_of(lane->index(), lane->epoch()));
@@ -130,9 +133,27 @@ bool Outbound::send(Sending& link, const std::byte* data, std::size_t bytes, Ope
     link.state.measure(sequence, now);
     charge(link.state.chunk(sequence).lane, chunk_cost(bytes));
   }
+  watch_post(link, *lane, bytes, tag, now);
   link.record->post(sequence + 1, bytes, tag.number);
   post_chunk(*lane, link, sequence);
   return true;
+}
+
+void Outbound::watch_post(Sending& link, const Lane& lane, std::size_t bytes, OperationTag tag, double now) {
+  const double starved_since = std::exchange(link.starved_since, 0);
+  if (peer_.watch() == nullptr) return;
+  const auto size = static_cast<std::uint32_t>(bytes);
+  if (now == 0) return peer_.watch()->count_quick(lane, size);
+  const std::uint64_t operation = link.id.communicator << 32 ^ tag.number;
+  peer_.watch()->post(lane, {now, size, operation, starved_since, 0});
+}
+
+void Outbound::watch_done(const LinkSender::Completed& done, double now) {
+  if (peer_.watch() == nullptr) return;
+  const auto index = static_cast<std::uint32_t>(done.lane);
+  if (done.posted_at == 0) return peer_.watch()->forget(index);
+  peer_.watch()->complete(
+      index, {done.posted_at, now, static_cast<std::uint32_t>(done.load - kFrameHeaderBytes), done.operation});
 }
 
 void Outbound::post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence) {
@@ -185,6 +206,7 @@ void Outbound::discharge(const LinkSender::Completed& done, double now) {
   Load& load = loads_[static_cast<std::uint32_t>(done.lane)];
   if (load.lane != done.lane || done.load == 0) return;
   load.outstanding -= done.load;
+  watch_done(done, now);
   if (done.posted_at == 0) return;
   if (done.posted_at < load.last_done) {
     load.seconds += now - load.last_done;
@@ -251,6 +273,8 @@ void Outbound::resend(const LostLane& lost) {
       Lane& lane = roomy != nullptr ? *roomy : peer_.best_lane();
       link->state.resent(sequence, key_of(lane.index(), lane.epoch()), now);
       charge(link->state.chunk(sequence).lane, load);
+      if (load != 0 && peer_.watch() != nullptr)
+        peer_.watch()->post(lane, {now, link->state.chunk(sequence).bytes, ~std::uint64_t{0}, 0, 0});
       post_chunk(lane, *link, sequence);
     }
 }
@@ -261,7 +285,7 @@ void Outbound::on_close(const LinkId& id) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(id);
   completed_.clear();
   found->second->state.drop_all(completed_);
-  for (const auto& each : completed_) discharge({each.lane, each.load, 0}, 0);
+  for (const auto& each : completed_) discharge({each.lane, each.load, 0, 0}, 0);
   end_if_over(id);
 }
 

@@ -58,6 +58,8 @@ class Outbound {
   void close(Sending& link);
   void end_if_over(const LinkId& id);
   void announce(const LinkId& id, FrameType type);
+  void watch_post(Sending& link, const Lane& lane, std::size_t bytes, OperationTag tag, double now);
+  void watch_done(const LinkSender::Completed& done, double now);
   void post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence);
   Lane* choose(std::size_t load, double now);
   bool has_room(const Load& load, double rate) const;
