@@ -9,16 +9,18 @@
 namespace tutti::monitor {
 namespace {
 
-constexpr std::uint64_t kLeastJudged = 8;  // completions: fewer are noise
-constexpr double kDropped = 0.7;           // of the usual rate
-constexpr double kRecovered = 0.85;        // likewise
-constexpr double kDeviations = 4;          // beyond the usual cost that a drop must be
-constexpr double kOverdue = 1.25;          // of what a chunk usually takes
-constexpr double kStalled = 8;             // likewise
-constexpr double kLookGap = 4;             // likewise: between looks
-constexpr double kLeastLookGap = 20e-6;    // seconds
-constexpr std::uint64_t kLookEvery = 64;   // completions
-constexpr std::uint64_t kFitted = 128;     // samples before a change that the fit is given
+constexpr int kLeastJudged = 8;           // completions: fewer are noise
+constexpr std::uint64_t kLeastTimes = 3;  // at which they came
+constexpr double kDropped = 0.7;          // of the usual rate
+constexpr double kStillDropped = 0.75;    // likewise, without the worst
+constexpr double kRecovered = 0.85;       // likewise
+constexpr double kDeviations = 4;         // beyond the usual cost that a drop must be
+constexpr double kOverdue = 1.25;         // of what a chunk usually takes
+constexpr double kStalled = 8;            // likewise
+constexpr double kLookGap = 4;            // likewise: between looks
+constexpr double kLeastLookGap = 20e-6;   // seconds
+constexpr std::uint64_t kLookEvery = 64;  // completions
+constexpr std::uint64_t kFitted = 128;    // samples before a change that the fit is given
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -36,6 +38,7 @@ void LaneMonitor::Sample::add(const Sample& other, double sign) {
   in_path += sign * other.in_path;
   at_receiver += sign * other.at_receiver;
   here += sign * other.here;
+  chunks += sign * other.chunks;
 }
 
 LaneMonitor::LaneMonitor(const LaneMonitorOptions& options, const Map& map, LaneRecord* record, Tell tell)
@@ -43,26 +46,21 @@ LaneMonitor::LaneMonitor(const LaneMonitorOptions& options, const Map& map, Lane
       map_(map),
       record_(record != nullptr ? record : &unseen_),
       tell_(std::move(tell)),
-      kept_(std::make_unique<std::array<Sample, kKept>>()),
-      samples_(*kept_),
-      judged_length_(std::max(static_cast<std::uint64_t>(options.window), kLeastJudged)) {}
+      samples_(std::make_unique<std::array<Sample, kKept>>()),
+      judged_chunks_(std::max(options.window, kLeastJudged)) {
+  options_.window = std::clamp(options_.window, 1, static_cast<int>(kLongest));
+}
 
 void LaneMonitor::post(const Posting& posting) {
   record_->posted_chunks.add(1);
   record_->posted_bytes.add(posting.bytes);
   typical_bytes_ = posting.bytes;
-  if (outstanding_++ == 0) {
-    const double idle_from = std::max(last_done_, 0.0);
-    const double refused = posting.refused_since != 0 ? std::max(posting.refused_since, idle_from) : posting.now;
-    if (last_done_ != 0) {
-      idle_late_ = posting.now - refused;
-      idle_starved_ = posting.operation == operation_ ? refused - idle_from : 0;
-    }
-    busy_since_ = posting.now;
-    looked_at_ = posting.now;
-    delivered_ = posting.handed_over;
-  }
-  operation_ = posting.operation;
+  postings_[posted_++ % kPostings] = {posting.now, posting.handed_over};
+  if (outstanding_++ != 0) return;
+  busy_since_ = posting.now;
+  looked_at_ = posting.now;
+  completed_bytes_ = 0;
+  delivered_ = posting.handed_over;
 }
 
 void LaneMonitor::count_quick(std::uint32_t bytes) {
@@ -80,31 +78,53 @@ void LaneMonitor::forget() {
 double LaneMonitor::look_due() const {
   if (outstanding_ == 0 || !usual_.is_known()) return kNever;
   const double gap = looked_at_ + std::max(kLookGap * expected(), kLeastLookGap);
-  if (count_ - looked_count_ >= kLookEvery) return gap;
-  return std::max(gap, std::max(last_done_, busy_since_) + lead_.seconds() + kOverdue * expected());
+  if (completions_ - looked_count_ >= kLookEvery) return gap;
+  if (is_busier()) return looked_at_ + expected();
+  return std::max(gap, std::max(last_done_, busy_since_) + lead() + kOverdue * expected());
 }
 
-// Of the time since the last look, that which the bytes that came over usually take is as it should be. The rest was
-// lost where the next byte is.
+// Chunks take longer than they should: someone will have to say why.
+bool LaneMonitor::is_busier() const {
+  return (judged_.busy + open_.busy) * kRecovered > (judged_.bytes + open_.bytes) * usual_.cost().busy;
+}
+
+// What was lost since the last look is the time beyond that which the completions in it usually take. Bytes that still
+// are on the path were late there, by what the bytes that came over do not explain; the rest was lost after they came.
 void LaneMonitor::look(const PathView& view, double now, bool completing) {
   if (outstanding_ == 0) return;
-  const double usually =
-      static_cast<double>(view.delivered - std::min(view.delivered, delivered_)) * usual_.cost().busy;
-  double lost = now - looked_at_ - usually;
+  Sample& found = open_.chunks != 0 ? open_ : evidence_;
+  const double seconds = now - std::exchange(looked_at_, now);
+  const double cost = usual_.cost().busy;
+  const double lost = seconds - std::exchange(completed_bytes_, 0) * cost;
+  const double came = static_cast<double>(view.delivered - std::min(view.delivered, delivered_));
   const double full = receiver_full_ < 0 ? 0 : view.receiver_full - receiver_full_;
-  looked_at_ = now;
-  looked_count_ = count_;
+  looked_count_ = completions_;
   delivered_ = std::max(view.delivered, delivered_);
   receiver_full_ = view.receiver_full;
-  const double here = completing ? std::clamp(view.unread, 0.0, std::max(lost, 0.0)) : 0;
-  evidence_.here += here;
-  lost -= here;
-  const double at_receiver = view.in_path == 0 ? lost : std::clamp(full, 0.0, std::max(lost, 0.0));
-  (view.in_path == 0 && view.unsent != 0 ? evidence_.here : evidence_.at_receiver) += at_receiver;
-  evidence_.in_path += lost - at_receiver;
+  const double in_path =
+      std::clamp(seconds - came * cost - std::max(full, 0.0), 0.0, std::min(seconds, on_path(view, now)));
+  const bool is_here = view.in_path == 0 && view.unsent != 0;
+  const double here = is_here ? lost : completing ? std::clamp(view.unread, 0.0, std::max(lost - in_path, 0.0)) : 0;
+  found.in_path += in_path;
+  found.here += here;
+  found.at_receiver += lost - in_path - here;
+  if (!completing) notice_stall(now);
+}
 
+// For how long the oldest byte that is on the path has been; what left before those that are remembered: for ever.
+double LaneMonitor::on_path(const PathView& view, double now) const {
+  if (view.in_path == 0) return 0;
+  const std::uint64_t first = posted_ - std::min(posted_, kPostings);
+  std::uint64_t number = posted_;
+  while (number != first && postings_[(number - 1) % kPostings].handed_over >= view.delivered) --number;
+  if (number == first) return kNever;
+  const bool had_come = number != posted_ && postings_[number % kPostings].handed_over == view.delivered;
+  return now - postings_[(had_come ? number : number - 1) % kPostings].now;
+}
+
+void LaneMonitor::notice_stall(double now) {
   const double since = std::max(last_done_, busy_since_);
-  if (told_ || completing || now - since < std::max(options_.stall, kStalled * expected())) return;
+  if (told_ || now - since < std::max(options_.stall, kStalled * expected())) return;
   told_ = true;
   record_->stalls.add(1);
   Sample all = evidence_;
@@ -115,42 +135,55 @@ void LaneMonitor::look(const PathView& view, double now, bool completing) {
        {usual(), static_cast<double>(record_->posted_bytes.get() - record_->done_bytes.get()), now - since});
 }
 
+// The lane is idle from when its last byte had left, which was heard of later by the lead, until the next was posted.
 LaneMonitor::Sample LaneMonitor::sample_of(const Completion& done) {
-  const double from = std::max(done.posted, last_done_);
-  const double busy = std::max(done.now - from, 0.0);
+  const double lead = this->lead();
+  const bool is_first = last_done_ == 0;
+  const double idle = is_first ? 0 : std::max(done.posted + lead - last_done_, 0.0);
   Sample found = std::exchange(evidence_, {});
-  found.late = std::exchange(idle_late_, 0);
-  found.starved = std::exchange(idle_starved_, 0);
-  found.begin = from - found.late - found.starved;
-  found.end = done.now;
+  found.chunks = 1;
   found.bytes = std::max(done.bytes, 1U);
-  const double usually = found.bytes * usual_.cost().busy;
-  const bool was_idle = done.posted >= last_done_;
-  if (was_idle && usual_.is_known() && condition_ == Condition::normal) lead_.add(std::max(busy - usually, 0.0));
-  if (was_idle && !lead_.is_known())
-    found.busy = usual_.is_known() ? std::min(busy, usually) : busy;
-  else
-    found.busy = std::max(busy - std::clamp(lead_.seconds() - (from - done.posted), 0.0, lead_.seconds()), 0.0);
+  found.busy = std::max(done.now - std::max(done.posted + lead, last_done_), 0.0);
+  found.late = std::clamp(done.refused - refused_, 0.0, idle);
+  found.starved = done.operation == operation_ ? idle - found.late : 0;
+  found.end = done.now;
+  found.begin = done.now - found.seconds();
+  if (done.posted >= last_done_ && condition_ == Condition::normal)
+    lead_.add(done.now - done.posted, found.bytes, usual_.cost().busy);
+  operation_ = done.operation;
+  refused_ = done.refused;
   return found;
 }
 
 void LaneMonitor::complete(const Completion& done) {
   if (outstanding_ != 0) --outstanding_;
+  if (open_.chunks != 0 && open_.end != done.now) judge(done.now);
   const Sample found = sample_of(done);
+  record_->busy.add(stamp(done.now - std::min(std::max(done.posted, last_done_), done.now)));
   last_done_ = std::max(last_done_, done.now);
-  keep(found);
+  show(found);
   write(done, found);
-  judge(done.now);
+  if (open_.chunks == 0) open_.begin = found.begin;
+  open_.end = found.end;
+  open_.add(found, 1);
+  completed_bytes_ += found.bytes;
 }
 
-void LaneMonitor::keep(const Sample& found) {
+void LaneMonitor::show(const Sample& found) {
   const auto window = static_cast<std::uint64_t>(options_.window);
-  if (count_ >= window) shown_.add(sample(count_ - window), -1);
-  if (count_ >= judged_length_) judged_.add(sample(count_ - judged_length_), -1);
+  Piece& oldest = pieces_[completions_++ % window];
+  shown_.bytes += found.bytes - oldest.bytes;
+  shown_.seconds += found.busy - oldest.seconds;
+  oldest = {found.bytes, found.busy};
+}
+
+void LaneMonitor::keep() {
+  const Sample found = std::exchange(open_, {});
   sample(count_++) = found;
-  shown_.add(found, 1);
   judged_.add(found, 1);
   if (condition_ != Condition::normal) dropped_.add(found, 1);
+  while (count_ - judged_from_ > kLeastTimes && judged_.chunks - sample(judged_from_).chunks >= judged_chunks_)
+    judged_.add(sample(judged_from_++), -1);
 }
 
 void LaneMonitor::write(const Completion& done, const Sample& found) {
@@ -158,7 +191,6 @@ void LaneMonitor::write(const Completion& done, const Sample& found) {
   const std::uint64_t starved = stamp(found.starved);
   record_->done_chunks.add(1);
   record_->done_bytes.add(done.bytes);
-  record_->busy.add(stamp(done.now - std::min(done.now, found.begin + found.late + found.starved)));
   record_->receiver_late.add(late);
   record_->starved.add(starved);
   record_->rate.set(rate());
@@ -169,7 +201,7 @@ void LaneMonitor::write(const Completion& done, const Sample& found) {
   chunk.posted.set(stamp(done.posted));
   chunk.done.set(stamp(done.now));
   chunk.bytes.set(done.bytes);
-  chunk.operation.set(done.operation);
+  chunk.operation.set(static_cast<std::uint32_t>(done.operation));
   chunk.receiver_late.set(static_cast<std::uint32_t>(std::min<std::uint64_t>(late, ~std::uint32_t{0})));
   chunk.starved.set(static_cast<std::uint32_t>(std::min<std::uint64_t>(starved, ~std::uint32_t{0})));
   chunk.rate.set(rate());
@@ -178,45 +210,42 @@ void LaneMonitor::write(const Completion& done, const Sample& found) {
 }
 
 void LaneMonitor::judge(double now) {
-  if (count_ < judged_length_) return;
+  if (open_.chunks == 0) return;
+  keep();
+  if (judged_.chunks < judged_chunks_ || count_ - judged_from_ < kLeastTimes) return;
   if (!usual_.is_known()) return learn();
-  if (condition_ == Condition::normal) {
-    if (is_slow()) return drop(now);
-    return learn();
-  }
+  if (condition_ == Condition::normal) return is_slow() ? drop(now) : learn();
   if (condition_ == Condition::stalled) drop(now);
-  const double usual_seconds = judged_.bytes * usual_.cost().total();
-  if (judged_.seconds() * kRecovered <= usual_seconds) return end_drop(now, false);
+  if (judged_.seconds() * kRecovered <= judged_.bytes * usual_.cost().total()) return end_drop(now, false);
   if (now - began_at_ > options_.new_usual) end_drop(now, true);
 }
 
 // Windows that do not overlap; so each chunk counts once.
 void LaneMonitor::learn() {
-  if (count_ - learned_ < judged_length_) return;
+  if (judged_from_ < learned_) return;
   learned_ = count_;
   usual_.add({judged_.busy / judged_.bytes, judged_.late / judged_.bytes, judged_.starved / judged_.bytes});
   record_->usual.set(usual());
 }
 
-// One chunk that took long is a hiccup, unless it took so long that it is a stall: without the worst, the window must
-// still be slow. Chunks acknowledged together count as one.
+// One completion that took long is a hiccup, unless it took so long that it is a stall: without the worst, the window
+// must still be slow.
 bool LaneMonitor::is_slow() {
   const double usually = judged_.bytes * usual_.cost().total();
   const double excess = judged_.seconds() - usually;
-  if (judged_.seconds() * kDropped <= usually || excess <= kDeviations * usual_.deviation() * judged_.bytes)
+  if (judged_.seconds() * kDropped <= usually || excess <= kDeviations * usual_.deviation() * judged_.bytes) {
+    slow_in_a_row_ = 0;
     return false;
-  Sample worst;
-  Sample group;
-  for (std::uint64_t i = count_ - judged_length_; i < count_; ++i) {
-    const Sample& each = sample(i);
-    if (each.end != group.end) group = {};
-    group.add(each, 1);
-    group.end = each.end;
-    if (group.seconds() > worst.seconds()) worst = group;
   }
+  Sample worst;
+  for (std::uint64_t i = judged_from_; i < count_; ++i)
+    if (sample(i).seconds() > worst.seconds()) worst = sample(i);
   if (worst.seconds() >= std::max(options_.stall, kStalled * expected())) return true;
   const double rest = judged_.bytes - worst.bytes;
-  return rest > 0 && (judged_.seconds() - worst.seconds()) * kRecovered > rest * usual_.cost().total();
+  const bool still = (judged_.seconds() - worst.seconds()) * kStillDropped > rest * usual_.cost().total();
+  // What was held up comes at once when it comes: only the next completion tells.
+  slow_in_a_row_ = still ? slow_in_a_row_ + 1 : 0;
+  return slow_in_a_row_ > 1;
 }
 
 LaneMonitor::Sample LaneMonitor::sum(std::uint64_t first, std::uint64_t last) {
@@ -270,13 +299,13 @@ void LaneMonitor::end_drop(double now, bool is_usual) {
   learned_ = count_;
 }
 
-// Chunks that took longer did so where looks found them; on the path, where nobody looked.
+// Time that chunks took beyond the usual was lost where looks found it; on the path, where nobody looked.
 Shares LaneMonitor::shares_of(const Sample& sum) const {
   const Cost& cost = usual_.cost();
   const double busy = std::max(sum.busy - cost.busy * sum.bytes, 0.0);
   const double at_receiver = std::max(sum.at_receiver, 0.0);
   const double here = std::max(sum.here, 0.0);
-  const double seen = std::max(sum.in_path, 0.0) + at_receiver + here;
+  const double seen = sum.in_path + at_receiver + here;
   Shares shares;
   shares.receiver = seen > 0 ? busy * at_receiver / seen : 0;
   shares.sender = seen > 0 ? busy * here / seen : 0;

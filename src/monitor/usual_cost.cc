@@ -40,14 +40,22 @@ void UsualCost::take() {
   count_ = 0;
 }
 
-void UsualLead::add(double seconds) {
-  samples_[count_++] = seconds;
-  if (count_ != kBlock) return;
+void UsualLead::add(double seconds, double bytes, double cost) {
+  if (count_ < kBlock) samples_[count_++] = {seconds, bytes};
+  if (count_ < kBlock || cost == 0) return;
   const auto middle = samples_.begin() + kBlock / 2;
-  std::nth_element(samples_.begin(), middle, samples_.end());
-  seconds_ += (is_known_ ? kPull : 1) * (*middle - seconds_);
+  std::nth_element(samples_.begin(), middle, samples_.end(),
+                   [cost](const Sample& a, const Sample& b) { return a.beyond(cost) < b.beyond(cost); });
+  seconds_ += (is_known_ ? kPull : 1) * (middle->beyond(cost) - seconds_);
   is_known_ = true;
   count_ = 0;
+}
+
+double UsualLead::seconds(double cost) const {
+  if (is_known_ || cost == 0 || count_ == 0) return seconds_;
+  double least = samples_[0].beyond(cost);
+  for (std::size_t i = 1; i < count_; ++i) least = std::min(least, samples_[i].beyond(cost));
+  return least;
 }
 
 }  // namespace tutti::monitor

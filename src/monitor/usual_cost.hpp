@@ -39,18 +39,24 @@ class UsualCost {
   double deviation_ = 0;
 };
 
-/// Seconds that a chunk posted to an idle lane takes longer than its bytes do.
+/// Seconds that a chunk posted to an idle lane takes longer than its bytes do. Until a block is full, the shortest is
+/// taken for usual; before what a byte costs is known, it is none.
 class UsualLead {
  public:
-  void add(double seconds);
-
-  bool is_known() const { return is_known_; }
-  double seconds() const { return seconds_; }
+  /// `cost`: seconds per byte; 0: not known.
+  void add(double seconds, double bytes, double cost);
+  double seconds(double cost) const;
 
  private:
   static constexpr std::size_t kBlock = 8;
+  struct Sample {
+    double seconds = 0;
+    double bytes = 0;
 
-  std::array<double, kBlock> samples_;
+    double beyond(double cost) const { return seconds > bytes * cost ? seconds - bytes * cost : 0; }
+  };
+
+  std::array<Sample, kBlock> samples_;
   std::size_t count_ = 0;
   bool is_known_ = false;
   double seconds_ = 0;

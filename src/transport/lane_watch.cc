@@ -79,21 +79,27 @@ void LaneWatch::note(std::uint32_t index, const LaneSlot& slot) {
   record.state.set(state);
 }
 
-void LaneWatch::post(const Lane& lane, Posting posting) {
+void LaneWatch::post(const Lane& lane, const Posting& posting) {
   Watched& each = watched(lane.index());
   if (!each.monitor) return;
   if (each.outstanding++ == 0) outstanding_.fetch_add(1, std::memory_order_relaxed);
-  posting.handed_over = lane.handed_over();
   each.monitor->post(posting);
 }
 
 void LaneWatch::complete(std::uint32_t index, const Completion& done) {
   Watched& each = watched(index);
   if (!each.monitor || each.outstanding == 0) return;
-  if (each.monitor->look_due() <= done.now) each.monitor->look(each.lane->look(), done.now, true);
   each.monitor->complete(done);
   settle(each, 1);
   if (each.monitor->completions() % kCompareEvery == 0) compare(index, done.now);
+}
+
+void LaneWatch::judge(double now) {
+  for (Watched& each : lanes_)
+    if (each.monitor && each.monitor->is_told()) {
+      if (each.monitor->look_due() <= now) each.monitor->look(each.lane->look(), now, true);
+      each.monitor->judge(now);
+    }
 }
 
 void LaneWatch::count_quick(const Lane& lane, std::uint32_t bytes) {

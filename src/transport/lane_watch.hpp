@@ -39,8 +39,10 @@ class LaneWatch {
 
   using Posting = monitor::LaneMonitor::Posting;
   using Completion = monitor::LaneMonitor::Completion;
-  void post(const Lane& lane, Posting posting);
+  void post(const Lane& lane, const Posting& posting);
   void complete(std::uint32_t index, const Completion& done);
+  /// All that an acknowledgement completed has been told.
+  void judge(double now);
   void count_quick(const Lane& lane, std::uint32_t bytes);
   void forget(std::uint32_t index);
 
