@@ -135,7 +135,7 @@ void LaneMonitor::notice_stall(double now) {
        {usual(), static_cast<double>(record_->posted_bytes.get() - record_->done_bytes.get()), now - since});
 }
 
-// The lane is idle from when its last byte had left, which was heard of later by the lead, until the next was posted.
+// The path is idle from when its last byte had left, which was heard of later by the lead, until the next was posted.
 LaneMonitor::Sample LaneMonitor::sample_of(const Completion& done) {
   const double lead = this->lead();
   const bool is_first = last_done_ == 0;
@@ -159,9 +159,8 @@ void LaneMonitor::complete(const Completion& done) {
   if (outstanding_ != 0) --outstanding_;
   if (open_.chunks != 0 && open_.end != done.now) judge(done.now);
   const Sample found = sample_of(done);
-  record_->busy.add(stamp(done.now - std::min(std::max(done.posted, last_done_), done.now)));
+  show(done);
   last_done_ = std::max(last_done_, done.now);
-  show(found);
   write(done, found);
   if (open_.chunks == 0) open_.begin = found.begin;
   open_.end = found.end;
@@ -169,12 +168,14 @@ void LaneMonitor::complete(const Completion& done) {
   completed_bytes_ += found.bytes;
 }
 
-void LaneMonitor::show(const Sample& found) {
+void LaneMonitor::show(const Completion& done) {
   const auto window = static_cast<std::uint64_t>(options_.window);
+  const Piece piece{static_cast<double>(done.bytes), std::max(done.now - std::max(done.posted, last_done_), 0.0)};
   Piece& oldest = pieces_[completions_++ % window];
-  shown_.bytes += found.bytes - oldest.bytes;
-  shown_.seconds += found.busy - oldest.seconds;
-  oldest = {found.bytes, found.busy};
+  shown_.bytes += piece.bytes - oldest.bytes;
+  shown_.seconds += piece.seconds - oldest.seconds;
+  oldest = piece;
+  record_->busy.add(stamp(piece.seconds));
 }
 
 void LaneMonitor::keep() {

@@ -115,7 +115,7 @@ class LaneMonitor {
   double lead() const { return lead_.seconds(usual_.cost().busy); }
   void notice_stall(double now);
   Sample sample_of(const Completion& done);
-  void show(const Sample& sample);
+  void show(const Completion& done);
   void write(const Completion& done, const Sample& sample);
   void keep();
   double on_path(const PathView& view, double now) const;

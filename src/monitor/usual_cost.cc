@@ -43,16 +43,18 @@ void UsualCost::take() {
 void UsualLead::add(double seconds, double bytes, double cost) {
   if (count_ < kBlock) samples_[count_++] = {seconds, bytes};
   if (count_ < kBlock || cost == 0) return;
-  const auto middle = samples_.begin() + kBlock / 2;
-  std::nth_element(samples_.begin(), middle, samples_.end(),
-                   [cost](const Sample& a, const Sample& b) { return a.beyond(cost) < b.beyond(cost); });
-  seconds_ += (is_known_ ? kPull : 1) * (middle->beyond(cost) - seconds_);
+  const double least = least_of_block(cost);
+  seconds_ = is_known_ && least > seconds_ ? seconds_ + kPull * (least - seconds_) : least;
   is_known_ = true;
   count_ = 0;
 }
 
 double UsualLead::seconds(double cost) const {
-  if (is_known_ || cost == 0 || count_ == 0) return seconds_;
+  if (is_known_ || count_ == 0 || cost == 0) return seconds_;
+  return least_of_block(cost);
+}
+
+double UsualLead::least_of_block(double cost) const {
   double least = samples_[0].beyond(cost);
   for (std::size_t i = 1; i < count_; ++i) least = std::min(least, samples_[i].beyond(cost));
   return least;

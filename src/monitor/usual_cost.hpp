@@ -39,8 +39,8 @@ class UsualCost {
   double deviation_ = 0;
 };
 
-/// Seconds that a chunk posted to an idle lane takes longer than its bytes do. Until a block is full, the shortest is
-/// taken for usual; before what a byte costs is known, it is none.
+/// Seconds that a chunk posted to an idle lane takes longer than its bytes do, at least: the way there and back. Before
+/// what a byte costs is known, none.
 class UsualLead {
  public:
   /// `cost`: seconds per byte; 0: not known.
@@ -55,6 +55,8 @@ class UsualLead {
 
     double beyond(double cost) const { return seconds > bytes * cost ? seconds - bytes * cost : 0; }
   };
+
+  double least_of_block(double cost) const;
 
   std::array<Sample, kBlock> samples_;
   std::size_t count_ = 0;

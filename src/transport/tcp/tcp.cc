@@ -24,7 +24,7 @@ constexpr double kFarewell = 1.0;  // seconds to get queued frames out at the en
 
 /// What is acknowledged while more keeps coming is half a window: with small chunks, so is that.
 LinkLimits limits_of(std::size_t chunk) {
-  constexpr std::size_t kChunksOfAWindow = 8;
+  constexpr std::size_t kChunksOfAWindow = 4;
   LinkLimits limits;
   limits.chunk_limit = chunk;
   limits.window = kChunksOfAWindow * chunk_cost(chunk);
