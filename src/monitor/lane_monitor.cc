@@ -103,8 +103,9 @@ void LaneMonitor::look(const PathView& view, double now, bool completing) {
   receiver_full_ = view.receiver_full;
   const double in_path =
       std::clamp(seconds - came * cost - std::max(full, 0.0), 0.0, std::min(seconds, on_path(view, now)));
-  const bool is_here = view.in_path == 0 && view.unsent != 0;
-  const double here = is_here ? lost : completing ? std::clamp(view.unread, 0.0, std::max(lost - in_path, 0.0)) : 0;
+  const double here = view.is_held ? lost
+                      : completing ? std::clamp(view.unread, 0.0, std::max(lost - in_path, 0.0))
+                                   : 0;
   found.in_path += in_path;
   found.here += here;
   found.at_receiver += lost - in_path - here;

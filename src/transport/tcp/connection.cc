@@ -197,7 +197,8 @@ double Connection::silence(double now) {
   return waits ? std::max(now - answered_at_, kJustNow) : kJustNow;
 }
 
-// Bytes in the socket are those that the kernel over there has not acknowledged, sent or not.
+// Bytes in the socket are those that the kernel over there has not acknowledged. Where none of them are under way, it
+// has no room for them.
 monitor::PathView Connection::look() {
   monitor::PathView view;
   view.delivered = written_;
@@ -208,9 +209,10 @@ monitor::PathView Connection::look() {
   if (::ioctl(socket_.get(), SIOCOUTQ, &unacknowledged) != 0 ||
       ::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
     return view;
-  view.in_path = static_cast<std::uint64_t>(std::max(unacknowledged, 0));
-  view.delivered = written_ - std::min(written_, view.in_path);
-  for (const Outgoing& frame : outgoing_) view.unsent += frame.total() - frame.sent;
+  const auto in_socket = static_cast<std::uint64_t>(std::max(unacknowledged, 0));
+  view.delivered = written_ - std::min(written_, in_socket);
+  view.in_path = info.tcpi_unacked != 0 ? in_socket : 0;
+  view.is_held = in_socket == 0 && !outgoing_.empty();
   view.receiver_full = static_cast<double>(info.tcpi_rwnd_limited) * 1e-6;
   view.unread = static_cast<double>(info.tcpi_last_data_recv) * 1e-3;
   return view;
