@@ -58,6 +58,8 @@ const std::vector<Entry>& entries() {
       {"TUTTI_SOURCE_PORTS", &Settings::source_ports,
        "first-last: a lane from each of these on every port, so that they take different paths"},
       {"TUTTI_SPIN_US", &Settings::spin_us, "microseconds a wait spins where cores suffice"},
+      {"TUTTI_TCP_CHUNK", &Settings::tcp_chunk,
+       "bytes of a chunk over TCP, from 4096, the same on all ranks; 0: by itself", 0, 1 << 20},
       {"TUTTI_TCP_LANES", &Settings::tcp_lanes, "TCP connections per peer; at least one for each of its ports"},
       {"TUTTI_TIMEOUT", &Settings::operation_timeout, "seconds an operation may take; 0: no limit"},
       {"TUTTI_TUNE_FILE", &Settings::tune_file, "table written by `tutti tune`"},

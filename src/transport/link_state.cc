@@ -46,7 +46,7 @@ bool LinkSender::acknowledge_one(std::uint64_t sequence, std::vector<Completed>&
   if (chunk.acked) return true;
   if (!chunk.transmitted) return false;
   chunk.acked = true;
-  completed.push_back({chunk.lane, chunk.load(), chunk.posted_at});
+  completed.push_back({chunk.lane, chunk.load(), chunk.posted_at, chunk.tag, chunk.refused});
   return true;
 }
 

@@ -59,6 +59,7 @@ class LinkSender {
     OperationTag tag;
     LaneKey lane = 0;
     double posted_at = 0;  // seconds, where it was measured
+    double refused = 0;    // likewise: for how long there was no credit until then, for all chunks so far
     bool transmitted = false;
     bool acked = false;
 
@@ -74,7 +75,10 @@ class LinkSender {
   /// A chunk that is posted and not part of the acked prefix.
   const Chunk& chunk(std::uint64_t sequence) const { return chunks_[sequence]; }
   void transmitted(std::uint64_t sequence);
-  void measure(std::uint64_t sequence, double now) { chunks_[sequence].posted_at = now; }
+  void measure(std::uint64_t sequence, double now, double refused) {
+    chunks_[sequence].posted_at = now;
+    chunks_[sequence].refused = refused;
+  }
 
   /// Old and repeated acknowledgements are fine. One for a chunk that was never sent is an error. Adds what it newly
   /// acknowledges to `completed`.
@@ -82,6 +86,8 @@ class LinkSender {
     LaneKey lane = 0;
     std::size_t load = 0;
     double posted_at = 0;
+    OperationTag tag = {};
+    double refused = 0;
   };
   Status acknowledge(const Acknowledgement& ack, std::vector<Completed>& completed);
 
