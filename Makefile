@@ -52,7 +52,7 @@ bench-monitor-quick: monitor-build ## the same in two minutes
 monitor-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target monitor_rank
+	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank
 
 .PHONY: bench-build bench-quick bench-compare bench-failover bench-failover-quick failover-build
 failover-build:
