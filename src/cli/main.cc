@@ -17,6 +17,8 @@ int main(int argc, char** argv) {
   add_demo(app, arguments, status);
   add_doctor(app, status);
   add_env(app, status);
+  add_agent(app, status);
+  add_events(app, status);
   add_program(app, status);
   add_status(app, status);
   add_top(app, status);
