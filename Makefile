@@ -44,9 +44,13 @@ bench-failover-quick: failover-build ## the same in two minutes
 
 bench-monitor: monitor-build ## what recording costs, and what it sees: tables, plots (10 minutes, root)
 	@bench/monitor_costs.py $(BUILD)
+	@bench/monitor_agent.py $(BUILD)
+	@bench/monitor_lanes.py $(BUILD)
 
 bench-monitor-quick: monitor-build ## the same in two minutes
 	@bench/monitor_costs.py $(BUILD) --quick
+	@bench/monitor_agent.py $(BUILD) --quick
+	@bench/monitor_lanes.py $(BUILD) --quick
 
 .PHONY: bench-monitor bench-monitor-quick monitor-build
 monitor-build:

@@ -101,7 +101,7 @@ def alone(build, recorded, port, prefix=(), calls=0):
 
 def instructions_per_call(build, recorded, port):
     """By callgrind: the difference between two runs that differ in the number of calls."""
-    few, many = 1000, 3000
+    few, many = 1000, 31000
     counts = []
     for calls in (few, many):
         _, errors = alone(build, recorded, port,
