@@ -60,6 +60,7 @@ void LaneMonitor::post(const Posting& posting) {
   busy_since_ = posting.now;
   looked_at_ = posting.now;
   completed_bytes_ = 0;
+  way_left_ = lead();
   delivered_ = posting.handed_over;
 }
 
@@ -101,14 +102,18 @@ void LaneMonitor::look(const PathView& view, double now, bool completing) {
   looked_count_ = completions_;
   delivered_ = std::max(view.delivered, delivered_);
   receiver_full_ = view.receiver_full;
-  const double in_path =
-      std::clamp(seconds - came * cost - std::max(full, 0.0), 0.0, std::min(seconds, on_path(view, now)));
+  // Less than nothing, where more came than its time: bytes are counted when they are there, not as they come.
+  const double late = seconds - came * cost - std::max(full, 0.0);
+  // The first byte on a path that was empty takes the time of the way.
+  const double way = view.in_path == 0 ? 0 : std::clamp(late, 0.0, way_left_);
+  way_left_ = view.in_path == 0 ? lead() : way_left_ - way;
+  const double in_path = std::min(late - way, on_path(view, now));
   const double here = view.is_held ? lost
-                      : completing ? std::clamp(view.unread, 0.0, std::max(lost - in_path, 0.0))
+                      : completing ? std::clamp(view.unread, 0.0, std::max(lost - std::max(in_path, 0.0), 0.0))
                                    : 0;
   found.in_path += in_path;
   found.here += here;
-  found.at_receiver += lost - in_path - here;
+  found.at_receiver += lost - way - in_path - here;
   if (!completing) notice_stall(now);
 }
 
@@ -307,7 +312,7 @@ Shares LaneMonitor::shares_of(const Sample& sum) const {
   const double busy = std::max(sum.busy - cost.busy * sum.bytes, 0.0);
   const double at_receiver = std::max(sum.at_receiver, 0.0);
   const double here = std::max(sum.here, 0.0);
-  const double seen = sum.in_path + at_receiver + here;
+  const double seen = std::max(sum.in_path, 0.0) + at_receiver + here;
   Shares shares;
   shares.receiver = seen > 0 ? busy * at_receiver / seen : 0;
   shares.sender = seen > 0 ? busy * here / seen : 0;

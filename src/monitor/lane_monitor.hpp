@@ -157,6 +157,7 @@ class LaneMonitor {
   std::uint64_t looked_count_ = 0;
   std::uint64_t delivered_ = 0;
   double completed_bytes_ = 0;
+  double way_left_ = 0;  // seconds that bytes on the path may still take for the way itself
   double receiver_full_ = -1;
 
   std::unique_ptr<std::array<Sample, kKept>> samples_;

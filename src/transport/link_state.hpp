@@ -32,6 +32,7 @@ struct LinkLimits {
   std::size_t chunk_limit = 256 << 10;  // at most kPayloadLimit
   std::size_t window = 2 << 20;         // staging at the receiver; at least two chunks of the limit
   std::size_t copy_limit = 64 << 10;    // chunks up to this are copied by the sender, and released at once
+  std::size_t news_limit = 1 << 20;     // what comes without a pause is acknowledged after so much, or half a window
 };
 
 inline std::size_t chunk_cost(std::size_t bytes) { return bytes + kFrameHeaderBytes; }

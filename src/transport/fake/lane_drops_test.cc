@@ -200,5 +200,22 @@ TEST(LaneDrops, AHealthyLaneHasNone) {
   }
 }
 
+TEST(LaneDrops, LanesOfDifferentSpeedAreToldOnceUntilTheyAreEven) {
+  StreamOptions options = fast_lane(1);
+  options.lanes = 2;
+  Stream stream(options);
+  stream.network().set_rate(stream.sender(), 1, kRate / 2);
+  stream.run_until(3e-3);
+  const auto told = of_kind(stream, EventKind::lanes_uneven);
+  ASSERT_EQ(told.size(), 1u) << describe(stream);
+  EXPECT_EQ(told[0].lane, 1);
+  EXPECT_NEAR(told[0].values[0] / told[0].values[1], 0.5, 0.1);
+  stream.network().set_rate(stream.sender(), 1, kRate);
+  stream.run_until(6e-3);
+  stream.network().set_rate(stream.sender(), 1, kRate / 2);
+  stream.run_until(9e-3);
+  EXPECT_EQ(of_kind(stream, EventKind::lanes_uneven).size(), 2u) << describe(stream);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace tutti {
-namespace {
-
-constexpr double kTurn = 1e-6;  // seconds after which a process that waits looks again, at the latest
-
-}  // namespace
-
 Stream::Stream(const StreamOptions& options)
     : options_(options),
       network_(options.network),
@@ -37,12 +31,13 @@ std::shared_ptr<Peer> Stream::make_peer(bool watched) {
     options.watch->monitor.stamps_per_second = 1e9;
     options.watch->tell = [this](const monitor::Event& event) {
       if (event.kind == monitor::EventKind::lane_up || event.kind == monitor::EventKind::lane_down) return;
-      LaneEvent told{event.kind,
-                     event.cause,
-                     event.lane,
-                     static_cast<double>(event.at) * 1e-9,
-                     static_cast<double>(event.began) * 1e-9,
-                     {}};
+      LaneEvent told;
+      told.kind = event.kind;
+      told.cause = event.cause;
+      told.lane = event.lane;
+      told.at = static_cast<double>(event.at) * 1e-9;
+      told.began = static_cast<double>(event.began) * 1e-9;
+      told.text = event.text;
       std::copy(std::begin(event.values), std::end(event.values), told.values);
       events_.push_back(told);
     };
@@ -55,7 +50,7 @@ void Stream::run_until(double seconds) {
 }
 
 void Stream::keep_turning() {
-  network_.later(kTurn, [this] { keep_turning(); });
+  network_.later(options_.turn, [this] { keep_turning(); });
 }
 
 void Stream::turn() {

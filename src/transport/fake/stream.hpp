@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "monitor/lane_monitor.hpp"
@@ -17,6 +18,7 @@ struct StreamOptions {
   std::uint64_t chunks_per_operation = ~std::uint64_t{0};
   double between_operations = 0;  // seconds; drawn from 0 to twice that
   std::uint64_t ahead = 64;       // chunks that the receiver expects beyond what has come
+  double turn = 1e-6;             // seconds after which a process that waits looks again, at the latest
   monitor::LaneMonitorOptions monitor;
   ShapedOptions network;
 };
@@ -29,6 +31,7 @@ struct LaneEvent {
   double at = 0;
   double began = 0;
   double values[3] = {};
+  std::string text;
 };
 
 class Stream {

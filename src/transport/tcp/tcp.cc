@@ -22,13 +22,13 @@ constexpr double kGlanceMicroseconds = 50;
 constexpr int kLeastChunk = 4096;  // of TUTTI_TCP_CHUNK
 constexpr double kFarewell = 1.0;  // seconds to get queued frames out at the end
 
-/// What is acknowledged while more keeps coming is half a window: with small chunks, so is that.
+/// Small chunks are wanted by who looks closely: they are acknowledged as closely.
 LinkLimits limits_of(std::size_t chunk) {
-  constexpr std::size_t kChunksOfAWindow = 4;
   LinkLimits limits;
   limits.chunk_limit = chunk;
-  limits.window = kChunksOfAWindow * chunk_cost(chunk);
+  limits.window = std::max(limits.window, 2 * chunk_cost(chunk));
   limits.copy_limit = std::min(limits.copy_limit, chunk / 4);
+  limits.news_limit = std::min(limits.news_limit, 2 * chunk_cost(chunk));
   return limits;
 }
 
