@@ -170,7 +170,7 @@ void StatusText::lanes_to(const ProcessSituation& process, const std::vector<con
   if (!style_.all && lanes.size() > 1 && std::all_of(lanes.begin(), lanes.end(), is_well)) {
     double rate = 0, usual = 0;
     for (const LaneSituation* const each : lanes) rate += each->lane.rate, usual += each->lane.usual;
-    table.add({from, lanes[0]->lane.peer_name, fmt::format("all {}", lanes.size()), "healthy", bytes_text(rate) + "/s",
+    table.add({from, peer_of(lanes[0]->lane), fmt::format("all {}", lanes.size()), "healthy", bytes_text(rate) + "/s",
                bytes_text(usual) + "/s", "", "", ""});
     return;
   }
@@ -181,7 +181,7 @@ void StatusText::lanes_to(const ProcessSituation& process, const std::vector<con
     std::optional<Color> color;
     if (!is_well(each))
       color = lane.state == "healthy" && lane.condition == Condition::dropped ? Color::yellow : Color::red;
-    table.add({from, lane.peer_name, std::to_string(lane.index), lane.state + (lane.relayed ? ", relayed" : ""),
+    table.add({from, peer_of(lane), std::to_string(lane.index), lane.state + (lane.relayed ? ", relayed" : ""),
                bytes_text(lane.rate) + "/s", bytes_text(lane.usual) + "/s", fmt::format("{:.0f} %", 100 * each->share),
                lane.name, condition},
               color);

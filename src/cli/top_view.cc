@@ -170,7 +170,7 @@ std::vector<std::string> lane_lines(const Situation& situation, const Situation&
         else if (lane.cause != Cause::sender_starved)
           shade = Color::yellow;
       }
-      table.add({process.rank ? std::to_string(*process.rank) : fmt::format("pid {}", process.pid), lane.peer_name,
+      table.add({process.rank ? std::to_string(*process.rank) : fmt::format("pid {}", process.pid), peer_of(lane),
                  std::to_string(lane.index), bytes_text(static_cast<double>(bytes - then) / elapsed),
                  bytes_text(lane.rate), bytes_text(lane.usual), sparkline(windows, kSparkColumns), condition},
                 shade);

@@ -227,10 +227,10 @@ TEST(Situation, judges_lanes_by_state_and_condition_and_tells_their_shares) {
   EXPECT_EQ(situation.processes[0].lanes[1].share, 0.5);
   ASSERT_EQ(situation.findings.size(), 2U);
   EXPECT_TRUE(situation.findings[0].wrong);
-  EXPECT_EQ(situation.findings[0].text, "rank 0: lane 0 to b (tcp) is held down for 2.0 s: no carrier");
+  EXPECT_EQ(situation.findings[0].text, "rank 0: lane 0 to rank 1 (tcp) is held down for 2.0 s: no carrier");
   EXPECT_FALSE(situation.findings[1].wrong);
   EXPECT_EQ(situation.findings[1].text,
-            "rank 0: lane 1 to b (tcp) has dropped: 500 MB/s, usually 1.0 GB/s (path_congested)");
+            "rank 0: lane 1 to rank 1 (tcp) has dropped: 500 MB/s, usually 1.0 GB/s (path_congested)");
 }
 
 TEST(Situation, does_not_blame_a_lane_that_was_given_less_to_send) {

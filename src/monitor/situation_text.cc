@@ -73,7 +73,7 @@ void Judge::communicator(const CommunicatorSituation& communicator) {
 void Judge::lane(const ProcessSituation& process, const LaneView& lane) {
   const std::string who =
       fmt::format("{}lane {} to {} ({})", process.rank ? fmt::format("rank {}: ", *process.rank) : "", lane.index,
-                  lane.peer_name, lane.name);
+                  peer_of(lane), lane.name);
   const std::string lasting = duration_text(std::max(0.0, situation_.now - lane.since));
   if (lane.state == "dead" || lane.state == "held down" || (lane.state == "probing" && !lane.reason.empty()))
     tell(true, fmt::format("{} is {} for {}: {}", who, lane.state, lasting, lane.reason));

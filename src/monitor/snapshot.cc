@@ -99,6 +99,8 @@ Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& de
   return snapshot;
 }
 
+std::string peer_of(const LaneView& lane) { return lane.peer < 0 ? lane.peer_name : fmt::format("rank {}", lane.peer); }
+
 const char* name_of(EventKind kind) {
   static constexpr const char* kNames[] = {
       "communicator_created", "communicator_closed", "communicator_broken", "rank_late",   "lane_up", "lane_down",

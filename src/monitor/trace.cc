@@ -41,10 +41,7 @@ TraceEvent arguments_of(const CommunicatorView& view, const OperationView& opera
   return arguments;
 }
 
-std::string lane_name(const LaneView& view) {
-  const std::string peer = view.peer_name.empty() ? fmt::format("process {}", view.peer) : view.peer_name;
-  return fmt::format("lane {} to {}", view.index, peer);
-}
+std::string lane_name(const LaneView& view) { return fmt::format("lane {} to {}", view.index, peer_of(view)); }
 
 std::string title_of(const EventView& event) {
   std::string title = name_of(event.kind);

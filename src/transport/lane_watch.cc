@@ -34,6 +34,7 @@ void LaneWatch::open(Watched& each, std::uint32_t index) {
   each.record = options_.recorder->open_lane();
   if (each.record == nullptr) return;
   each.record->index.set(index);
+  each.record->peer.set(options_.process);
   each.record->peer_name.set(peer_);
 }
 
@@ -157,6 +158,7 @@ void LaneWatch::tell(std::uint32_t index, monitor::Event event) {
     each.quiet_from = std::max(each.quiet_from, at) + kBetweenEvents;
   }
   event.lane = static_cast<int>(index);
+  event.peer = options_.process;
   if (options_.tell) return options_.tell(event);
   if (options_.recorder != nullptr) options_.recorder->tell(event);
 }

@@ -17,6 +17,7 @@
 namespace tutti {
 
 struct LaneWatchOptions {
+  int process = -1;  // the peer's number in the job
   monitor::LaneMonitorOptions monitor;
   monitor::Recorder* recorder = nullptr;            // none: nothing is written
   std::function<void(const monitor::Event&)> tell;  // none: the recorder

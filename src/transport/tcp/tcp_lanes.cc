@@ -77,6 +77,7 @@ Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string&
   if (monitor::Recorder& recorder = monitor::Recorder::of_process(); recorder.is_on()) {
     options.watch.emplace();
     options.watch->recorder = &recorder;
+    options.watch->process = ways_.number_of(key.first);
     options.watch->monitor.window = settings().monitor_window;
     options.watch->monitor.stamps_per_second = 1e6 * ticks_per_microsecond();
   }
