@@ -26,6 +26,7 @@ from run import Progress
 PARTS = ("simulated", "transient", "labels", "windows")
 CHUNK = 32768  # at 1 Gb/s a quarter of a millisecond
 CUT = 0.02
+LATE = 0.04  # by which a rank comes late
 LABELS = ("lane_recovered", "lane_stalled")
 
 
@@ -121,9 +122,10 @@ class Bench:
                         job.sleep(0.3 + self.random.random() * 0.05)
                         start = time.monotonic()
                         inject(job)
-                        job.sleep(0.15)
+                        end = max(time.monotonic(), start + LATE)
+                        job.sleep(0.3)
                         for rank, cause in causes.items():
-                            told = most_lost(job.events_of(rank, LABELS, start, start + 0.1))
+                            told = most_of(job.events_of(rank, LABELS, start, end), start, end)
                             label = told["cause"] if told else "nothing"
                             right += label == cause
                             if label != cause:
@@ -193,15 +195,10 @@ def outside(moment, first, last):
 
 
 def most_of(events, start, end):
-    """The one that covers most of a time."""
-    return max(events, key=lambda event: min(end, event["at"]) - max(start, event["began"]), default=None)
-
-
-def most_lost(events):
-    def lost(event):
-        usual, rate, seconds = event["values"]
-        return seconds * (1 - rate / usual) if event["event"] == "lane_recovered" else 0
-    return max(events, key=lost, default=None)
+    """The one that covers most of a time, and least beside it."""
+    def covers(event):
+        return 2 * (min(end, event["at"]) - max(start, event["began"])) - (event["at"] - event["began"])
+    return max(events, key=covers, default=None)
 
 
 def main():
