@@ -81,6 +81,7 @@ void LaneMonitor::forget() {
 }
 
 double LaneMonitor::look_due() const {
+  if (silent_ != 0 && open_.chunks != 0) return open_.end;  // something was heard: what of?
   if (outstanding_ == 0 || !usual_.is_known()) return kNever;
   const double gap = looked_at_ + std::max(kLookGap * expected(), kLeastLookGap);
   if (completions_ - looked_count_ >= kLookEvery) return gap;
@@ -96,7 +97,7 @@ bool LaneMonitor::is_busier() const {
 // What was lost since the last look is the time beyond that which the completions in it usually take. Bytes that still
 // are on the path were late there, by what the bytes that came over do not explain; the rest was lost after they came.
 void LaneMonitor::look(const PathView& view, double now, bool completing) {
-  if (outstanding_ == 0) return;
+  if (outstanding_ == 0 && silent_ == 0) return;
   Sample& found = open_.chunks != 0 ? open_ : evidence_;
   const double seconds = now - std::exchange(looked_at_, now);
   const double cost = usual_.cost().busy;
