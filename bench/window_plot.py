@@ -38,7 +38,7 @@ def write(path, chunks, start, end, disturbances, setting):
         top = FIRST + number * (PANEL + GAP)
         parts += panel(top, length, [(t - start, rate) for t, rate in windows(chunks, length) if start <= t <= end],
                        [(begin - start, stop - start) for begin, stop in disturbances], across)
-    for tick in range(0, int((end - start) * 1000) + 1, 20):
+    for tick in range(0, int((end - start) * 1000) + 1, 50):
         x = across.at(tick / 1000)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 22}" text-anchor="middle" fill="#6b7078">{tick} ms</text>')
     parts.append("</svg>")

@@ -9,18 +9,21 @@
 namespace tutti::monitor {
 namespace {
 
-constexpr int kLeastJudged = 8;           // completions: fewer are noise
-constexpr std::uint64_t kLeastTimes = 3;  // at which they came
-constexpr double kDropped = 0.7;          // of the usual rate
-constexpr double kStillDropped = 0.75;    // likewise, without the worst
-constexpr double kRecovered = 0.85;       // likewise
-constexpr double kDeviations = 4;         // beyond the usual cost that a drop must be
-constexpr double kOverdue = 1.25;         // of what a chunk usually takes
-constexpr double kStalled = 8;            // likewise
-constexpr double kLookGap = 4;            // likewise: between looks
-constexpr double kLeastLookGap = 20e-6;   // seconds
-constexpr std::uint64_t kLookEvery = 64;  // completions
-constexpr std::uint64_t kFitted = 128;    // samples before a change that the fit is given
+constexpr int kLeastJudged = 8;            // completions: fewer are noise
+constexpr std::uint64_t kLeastTimes = 3;   // at which they came
+constexpr double kDropped = 0.7;           // of the usual rate
+constexpr double kStillDropped = 0.75;     // likewise, without the worst
+constexpr double kRecovered = 0.85;        // likewise
+constexpr std::uint64_t kFastWindows = 2;  // completions after one that is fast, until a drop is over
+constexpr double kDeviations = 4;          // beyond the usual cost that a drop must be
+constexpr double kOverdue = 1.25;          // of what a chunk usually takes
+constexpr double kStalled = 8;             // likewise
+constexpr double kLookGap = 4;             // likewise: between looks
+constexpr double kSilence = 0.004;         // seconds
+constexpr std::uint64_t kProbes = 1;       // packets that TCP sends once more to hear anything at all
+constexpr double kLeastLookGap = 20e-6;    // seconds
+constexpr std::uint64_t kLookEvery = 64;   // completions
+constexpr std::uint64_t kFitted = 128;     // samples before a change that the fit is given
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -60,6 +63,7 @@ void LaneMonitor::post(const Posting& posting) {
   busy_since_ = posting.now;
   looked_at_ = posting.now;
   completed_bytes_ = 0;
+  silent_ = 0;
   way_left_ = lead();
   delivered_ = posting.handed_over;
 }
@@ -77,6 +81,7 @@ void LaneMonitor::forget() {
 }
 
 double LaneMonitor::look_due() const {
+  if (silent_ != 0 && open_.chunks != 0) return open_.end;  // something was heard: what of?
   if (outstanding_ == 0 || !usual_.is_known()) return kNever;
   const double gap = looked_at_ + std::max(kLookGap * expected(), kLeastLookGap);
   if (completions_ - looked_count_ >= kLookEvery) return gap;
@@ -92,7 +97,7 @@ bool LaneMonitor::is_busier() const {
 // What was lost since the last look is the time beyond that which the completions in it usually take. Bytes that still
 // are on the path were late there, by what the bytes that came over do not explain; the rest was lost after they came.
 void LaneMonitor::look(const PathView& view, double now, bool completing) {
-  if (outstanding_ == 0) return;
+  if (outstanding_ == 0 && silent_ == 0) return;
   Sample& found = open_.chunks != 0 ? open_ : evidence_;
   const double seconds = now - std::exchange(looked_at_, now);
   const double cost = usual_.cost().busy;
@@ -111,10 +116,22 @@ void LaneMonitor::look(const PathView& view, double now, bool completing) {
   const double here = view.is_held ? lost
                       : completing ? std::clamp(view.unread, 0.0, std::max(lost - std::max(in_path, 0.0), 0.0))
                                    : 0;
-  found.in_path += in_path;
   found.here += here;
   found.at_receiver += lost - way - in_path - here;
+  settle_silence(found, came > 0 || view.in_path == 0, view.lost, in_path);
   if (!completing) notice_stall(now);
+}
+
+// Where nothing at all comes over, and then all of it, without a packet having been lost, it was there: a kernel whose
+// process does not read holds acknowledgements back for up to 40 ms.
+void LaneMonitor::settle_silence(Sample& found, bool heard, std::uint64_t lost, double in_path) {
+  if (!heard && silent_ == 0) lost_ = lost;
+  silent_ += in_path;
+  if (!heard) return;
+  const bool was_there = silent_ >= kSilence && lost <= lost_ + kProbes;
+  (was_there ? found.at_receiver : found.in_path) += silent_;
+  silent_ = 0;
+  lost_ = lost;
 }
 
 // For how long the oldest byte that is on the path has been; what left before those that are remembered: for ever.
@@ -135,6 +152,7 @@ void LaneMonitor::notice_stall(double now) {
   record_->stalls.add(1);
   Sample all = evidence_;
   all.busy = now - since;
+  all.in_path += silent_;
   const Shares shares = shares_of(all);
   set_condition(Condition::stalled, shares.cause());
   tell(EventKind::lane_stalled, shares, now, since,
@@ -211,7 +229,7 @@ void LaneMonitor::write(const Completion& done, const Sample& found) {
   chunk.operation.set(static_cast<std::uint32_t>(done.operation));
   chunk.receiver_late.set(static_cast<std::uint32_t>(std::min<std::uint64_t>(late, ~std::uint32_t{0})));
   chunk.starved.set(static_cast<std::uint32_t>(std::min<std::uint64_t>(starved, ~std::uint32_t{0})));
-  chunk.rate.set(rate());
+  chunk.rate.set(record_->rate.get());
   chunk.index.set(number + 1);
   record_->chunk_count.set(number + 1);
 }
@@ -223,7 +241,11 @@ void LaneMonitor::judge(double now) {
   if (!usual_.is_known()) return learn();
   if (condition_ == Condition::normal) return is_slow() ? drop(now) : learn();
   if (condition_ == Condition::stalled) drop(now);
-  if (judged_.seconds() * kRecovered <= judged_.bytes * usual_.cost().total()) return end_drop(now, false);
+  const bool is_fast = judged_.seconds() * kRecovered <= judged_.bytes * usual_.cost().total();
+  if (!is_fast) fast_from_ = count_;
+  // What was held up comes at once when it comes: one fast window proves nothing.
+  if (is_fast && judged_from_ >= fast_from_ + kFastWindows * static_cast<std::uint64_t>(judged_chunks_))
+    return end_drop(now, false);
   if (now - began_at_ > options_.new_usual) end_drop(now, true);
 }
 
@@ -247,7 +269,7 @@ bool LaneMonitor::is_slow() {
   Sample worst;
   for (std::uint64_t i = judged_from_; i < count_; ++i)
     if (sample(i).seconds() > worst.seconds()) worst = sample(i);
-  if (worst.seconds() >= std::max(options_.stall, kStalled * expected())) return true;
+  if (worst.seconds() >= std::max(options_.gap, kStalled * expected())) return true;
   const double rest = judged_.bytes - worst.bytes;
   const bool still = (judged_.seconds() - worst.seconds()) * kStillDropped > rest * usual_.cost().total();
   // What was held up comes at once when it comes: only the next completion tells.
@@ -273,6 +295,7 @@ void LaneMonitor::drop(double now) {
   began_ = step_between(first, count_, true);
   began_at_ = sample(began_).begin;
   dropped_at_ = count_;
+  fast_from_ = count_;
   dropped_ = sum(began_, count_);
   const Shares shares = shares_of(dropped_);
   record_->drops.add(1);

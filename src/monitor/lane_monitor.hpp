@@ -34,8 +34,11 @@ namespace tutti::monitor {
 struct LaneMonitorOptions {
   int window = 8;                  // completions; at most 128
   double stamps_per_second = 1e9;  // of the times in records and events
-  double stall = 0.01;             // seconds without a completion until a lane stalls, at least
-  double new_usual = 5.0;          // seconds after which a drop is what is usual
+  /// Seconds without a completion until a lane stalls, at least: a kernel may hold an acknowledgement back for 40 ms,
+  /// and before it came there is no telling the path from the receiver.
+  double stall = 0.06;
+  double gap = 0.01;       // seconds between two completions that are a drop, at least
+  double new_usual = 5.0;  // seconds after which a drop is what is usual
 };
 
 /// Who held up a drop: parts of the time beyond what is usual.
@@ -113,6 +116,7 @@ class LaneMonitor {
   Sample& sample(std::uint64_t number) { return (*samples_)[number % kKept]; }
   double expected() const { return typical_bytes_ * usual_.cost().busy; }
   double lead() const { return lead_.seconds(usual_.cost().busy); }
+  void settle_silence(Sample& found, bool heard, std::uint64_t lost, double in_path);
   void notice_stall(double now);
   Sample sample_of(const Completion& done);
   void show(const Completion& done);
@@ -157,6 +161,8 @@ class LaneMonitor {
   std::uint64_t looked_count_ = 0;
   std::uint64_t delivered_ = 0;
   double completed_bytes_ = 0;
+  double silent_ = 0;  // seconds on the path, it seems, since any byte came over
+  std::uint64_t lost_ = 0;
   double way_left_ = 0;  // seconds that bytes on the path may still take for the way itself
   double receiver_full_ = -1;
 
@@ -179,6 +185,7 @@ class LaneMonitor {
   Condition condition_ = Condition::normal;
   int slow_in_a_row_ = 0;         // windows
   std::uint64_t dropped_at_ = 0;  // count when the drop was seen
+  std::uint64_t fast_from_ = 0;   // samples since then are of windows that are not slow
   std::uint64_t began_ = 0;       // first sample of it
   double began_at_ = 0;
   bool told_ = false;  // of the stall that is under way

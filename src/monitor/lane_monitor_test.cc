@@ -17,10 +17,11 @@ constexpr double kEach = 1e-3;  // seconds that a chunk takes: 100 MB/s
 class Lane {
  public:
   explicit Lane(int window = 8)
-      : monitor_({window, 1e9, 0.05, 5.0}, {}, nullptr, [this](const Event& event) { events_.push_back(event); }) {}
+      : monitor_({window, 1e9, 0.05, 0.05, 5.0}, {}, nullptr,
+                 [this](const Event& event) { events_.push_back(event); }) {}
 
   /// One chunk after the other, always two outstanding.
-  void flow(int chunks, double each = kEach, const PathView& view = {0, 1, false, 0, 0}) {
+  void flow(int chunks, double each = kEach, const PathView& view = {0, 1, 0, false, 0, 0}) {
     for (int i = 0; i < chunks; ++i) {
       while (posted_.size() < 2) post();
       now_ += each;
@@ -101,7 +102,7 @@ TEST(LaneMonitor, TellsWhenADropBeganAndEndedAndHowDeepItWas) {
     const double cut = lane.now();
     lane.flow(100, 2 * kEach);
     const double back = lane.now();
-    lane.flow(100);
+    lane.flow(200);
     const auto told = lane.take_events();
     ASSERT_EQ(told.size(), 2u) << window;
     EXPECT_EQ(told[0].kind, EventKind::lane_dropped);
@@ -138,7 +139,7 @@ TEST(LaneMonitor, OneChunkThatTookLongIsNoDrop) {
 TEST(LaneMonitor, BlamesTheReceiverForWhatHadCome) {
   Lane lane;
   lane.flow(400);
-  lane.flow(100, 2 * kEach, {0, 0, false, 0, 0});
+  lane.flow(100, 2 * kEach, {0, 0, 0, false, 0, 0});
   lane.flow(100);
   const auto told = lane.take_events();
   ASSERT_EQ(told.size(), 2u);
@@ -178,7 +179,7 @@ TEST(LaneMonitor, TellsAStallWhileItLastsAndWhereItIs) {
     lane.flow(400);
     lane.post();
     const double from = lane.now();
-    lane.wait(0.2, {0, on_path ? 1u : 0u, false, 0, 0});
+    lane.wait(0.2, {0, on_path ? 1u : 0u, 0, false, 0, 0});
     const auto told = lane.take_events();
     ASSERT_EQ(told.size(), 1u);
     EXPECT_EQ(told[0].kind, EventKind::lane_stalled);

@@ -21,6 +21,7 @@ StreamOptions fast_lane(std::uint64_t seed) {
   options.network.jitter = 0.2;
   options.network.seed = seed;
   options.monitor.stall = 20e-6;
+  options.monitor.gap = 20e-6;
   return options;
 }
 
@@ -132,6 +133,7 @@ StreamOptions drawn(std::mt19937_64& random) {
     options.between_operations = chunk * among(1, 30);
   }
   options.monitor.stall = 32 * chunk;
+  options.monitor.gap = 32 * chunk;
   return options;
 }
 

@@ -212,6 +212,7 @@ monitor::PathView Connection::look() {
   const auto in_socket = static_cast<std::uint64_t>(std::max(unacknowledged, 0));
   view.delivered = written_ - std::min(written_, in_socket);
   view.in_path = info.tcpi_unacked != 0 ? in_socket : 0;
+  view.lost = info.tcpi_total_retrans - std::min(info.tcpi_total_retrans, info.tcpi_dsack_dups);
   view.is_held = in_socket == 0 && !outgoing_.empty();
   view.receiver_full = static_cast<double>(info.tcpi_rwnd_limited) * 1e-6;
   view.unread = static_cast<double>(info.tcpi_last_data_recv) * 1e-3;

@@ -183,6 +183,7 @@ void Tcp::Impl::wait(std::chrono::microseconds at_most) {
     const timespec limit{static_cast<time_t>(us / 1000000), static_cast<long>(us % 1000000 * 1000)};
     ::ppoll(entries, 2, &limit, nullptr);
   }
+  glance();
   t_seen = g_happenings.load(std::memory_order_seq_cst);
   drives_.fetch_add(1, std::memory_order_relaxed);
   if (sleepers_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
