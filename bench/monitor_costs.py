@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 KB, MB = 1 << 10, 1 << 20
-BLOCK_SECONDS = 0.004
+BLOCK_SECONDS = 0.01
 # Student's t, 97.5 %, by degrees of freedom.
 T = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23, 14: 2.14, 19: 2.09}
 SCENARIOS = {
