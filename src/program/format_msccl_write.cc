@@ -7,7 +7,7 @@
 
 #include "program/format_msccl.hpp"
 #include "program/show.hpp"
-#include "program/xml_text.hpp"
+#include "base/xml_text.hpp"
 
 namespace tutti {
 namespace {
