@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -121,29 +120,21 @@ std::string link_line(const Topology& topology, const Link& link, bool duplex) {
   return line + "}";
 }
 
+/// A link with the next in order as its way back, as add_duplex makes them.
+bool is_duplex(const Topology& topology, int index) {
+  if (index + 1 >= topology.link_count()) return false;
+  Link back = topology.link(index + 1);
+  std::swap(back.from, back.to);
+  return back == topology.link(index);
+}
+
 std::vector<std::string> link_lines(const Topology& topology) {
-  using Ends = std::pair<int, int>;
-  std::map<Ends, std::vector<int>> waiting;  // links whose way back has not been met, by the ends of that
-  std::vector<bool> duplex(topology.links().size(), false), dropped(topology.links().size(), false);
-  for (int i = 0; i < topology.link_count(); ++i) {
-    const Link& link = topology.link(i);
-    auto& partners = waiting[{link.from, link.to}];
-    const auto partner = std::find_if(partners.begin(), partners.end(), [&](int other) {
-      const Link& back = topology.link(other);
-      return back.capacity == link.capacity && back.latency == link.latency && back.name == link.name;
-    });
-    if (partner == partners.end()) {
-      waiting[{link.to, link.from}].push_back(i);
-      continue;
-    }
-    duplex[static_cast<std::size_t>(*partner)] = true;
-    dropped[static_cast<std::size_t>(i)] = true;
-    partners.erase(partner);
-  }
   std::vector<std::string> lines;
-  for (int i = 0; i < topology.link_count(); ++i)
-    if (!dropped[static_cast<std::size_t>(i)])
-      lines.push_back(link_line(topology, topology.link(i), duplex[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < topology.link_count(); ++i) {
+    const bool duplex = is_duplex(topology, i);
+    lines.push_back(link_line(topology, topology.link(i), duplex));
+    if (duplex) ++i;
+  }
   return lines;
 }
 

@@ -31,8 +31,7 @@ namespace tutti {
 /// A valid topology. Input may be hostile: at most 64 MiB of text and a million vertices.
 Result<Topology> topology_from_json(std::string_view text);
 
-/// topology_from_json gives back the same vertices in the same order, and the same links; where a link's way back is
-/// written with it as one duplex link, links come back in another order.
+/// topology_from_json gives back the same topology, vertices and links in the same order.
 std::string topology_to_json(const Topology& topology);
 
 }  // namespace tutti
