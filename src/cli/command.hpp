@@ -23,6 +23,7 @@ void add_env(CLI::App& app, int& status);
 void add_program(CLI::App& app, int& status);
 /// `tail`: the arguments from the first "--" on, which the parser must not see.
 void add_run(CLI::App& app, const Arguments& tail, int& status);
+void add_topo(CLI::App& app, int& status);
 void add_tune(CLI::App& app, const Arguments& arguments, int& status);
 void add_version(CLI::App& app, int& status);
 

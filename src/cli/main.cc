@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   add_doctor(app, status);
   add_env(app, status);
   add_program(app, status);
+  add_topo(app, status);
   add_tune(app, arguments, status);
   add_version(app, status);
   try {

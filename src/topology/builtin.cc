@@ -100,12 +100,6 @@ std::optional<int> whole(std::string_view text) {
   return number;
 }
 
-std::string title(const Builtin& builtin, const std::vector<std::string>& words) {
-  std::string text(builtin.name);
-  for (std::size_t i = 1; i < words.size(); ++i) text += " " + words[i];
-  return text;
-}
-
 }  // namespace
 
 void BuiltinValues::refuse(std::string_view name, std::string_view expected) const {
@@ -182,7 +176,7 @@ Result<Topology> make_builtin(std::string_view spec) {
   }
   try {
     Topology topology = builtin->make(values_of(*builtin, words));
-    topology.set_name(title(*builtin, words));
+    topology.set_name(std::string(spec));
     if (Status status = validate(topology); !status) return tl::unexpected(status.error());
     return topology;
   } catch (const std::exception& error) {

@@ -27,7 +27,7 @@ class XmlReader {
     if (!parsed) throw InputError(fmt::format("line {}: {}", line_of(parsed.offset), parsed.description()));
   }
 
-  Host read() {
+  HostDescription read() {
     const pugi::xml_node system = document_.child("system");
     if (!system) throw InputError("no <system>: this is not a topology of NCCL's");
     for (const pugi::xml_node cpu : system.children("cpu")) read_cpu(cpu);
@@ -44,7 +44,7 @@ class XmlReader {
     pugi::xml_node element;
     std::string bus;
     std::int64_t order;
-    Host::Gpu device;
+    HostDescription::Gpu device;
   };
 
   std::size_t line_of(std::ptrdiff_t offset) const {
@@ -85,7 +85,8 @@ class XmlReader {
     const int bridge = static_cast<int>(host_.bridges.size());
     // What NCCL takes the links between processors for.
     const bool amd = std::string_view(cpu.attribute("vendor").value()) == "AuthenticAMD";
-    host_.bridges.push_back({fmt::format("cpu{}", cpus_++), Host::kRoot, (amd ? 16'000 : 10'000) * kMegabyte});
+    host_.bridges.push_back(
+        {fmt::format("cpu{}", cpus_++), HostDescription::kRoot, (amd ? 16'000 : 10'000) * kMegabyte});
     read_children(cpu, bridge, 12'000 * kMegabyte, "", 0);
   }
 
@@ -113,7 +114,7 @@ class XmlReader {
 
   void read_gpu(const pugi::xml_node& gpu, int bridge, const Rational& bandwidth, const std::string& bus) {
     const std::int64_t order = integer(gpu, gpu.attribute("rank") ? "rank" : "dev");
-    Host::Gpu device;
+    HostDescription::Gpu device;
     device.bridge = bridge;
     device.bandwidth = bandwidth;
     gpus_.push_back({gpu, bus, order, device});
@@ -122,7 +123,7 @@ class XmlReader {
   void read_net(const pugi::xml_node& net, int bridge, const Rational& bandwidth) {
     const Rational speed = integer(net, "speed") * kMegabyte;
     if (speed.is_zero()) fail(net, "speed=\"0\": a NIC without bandwidth");
-    Host::Nic nic;
+    HostDescription::Nic nic;
     nic.name = fmt::format("nic{}", host_.nics.size());
     nic.bridge = bridge;
     nic.bandwidth = bandwidth;
@@ -167,7 +168,7 @@ class XmlReader {
 
   std::string_view text_;
   pugi::xml_document document_;
-  Host host_;
+  HostDescription host_;
   int cpus_ = 0;
   std::vector<FoundGpu> gpus_;
   std::map<std::string, std::size_t> index_;  // by bus
@@ -179,7 +180,7 @@ class XmlReader {
 Result<Topology> topology_from_nccl_xml(std::string_view text, int nodes) {
   try {
     if (nodes < 1 || nodes > kMostNodes) throw InputError(fmt::format("{} nodes; expected 1 to {}", nodes, kMostNodes));
-    const Host host = XmlReader(text).read();
+    const HostDescription host = XmlReader(text).read();
     if (nodes > 1 && host.nics.empty()) throw InputError(fmt::format("{} nodes, but the host has no <net>", nodes));
     Topology topology = make_cluster(host, nodes);
     topology.set_name(fmt::format("NCCL topology x {}", nodes));

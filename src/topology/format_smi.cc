@@ -81,14 +81,14 @@ class MatrixReader {
  public:
   explicit MatrixReader(Matrix matrix) : matrix_(std::move(matrix)), size_(matrix_.devices.size()) {}
 
-  Host read() {
+  HostDescription read() {
     check_cells();
     const std::vector<std::size_t> bridge = groups({"PIX", "PXB"});
     const std::vector<std::size_t> numa = groups({"PIX", "PXB", "PHB", "NODE"});
     std::map<std::size_t, int> numa_index, bridge_index;
     for (std::size_t i = 0; i < size_; ++i) {
       if (const auto [at, fresh] = numa_index.emplace(numa[i], int(host_.bridges.size())); fresh)
-        host_.bridges.push_back({fmt::format("numa{}", numa_index.size() - 1), Host::kRoot, kProcessors});
+        host_.bridges.push_back({fmt::format("numa{}", numa_index.size() - 1), HostDescription::kRoot, kProcessors});
       if (const auto [at, fresh] = bridge_index.emplace(bridge[i], int(host_.bridges.size())); fresh)
         host_.bridges.push_back({fmt::format("pcie{}", bridge_index.size() - 1), numa_index[numa[i]], kPcie});
       add_device(i, bridge_index[bridge[i]]);
@@ -123,7 +123,7 @@ class MatrixReader {
 
   void add_device(std::size_t index, int bridge) {
     if (is_gpu(matrix_.devices[index])) {
-      Host::Gpu gpu;
+      HostDescription::Gpu gpu;
       gpu.name = fmt::format("gpu{}", host_.gpus.size());
       gpu.bridge = bridge;
       gpu.bandwidth = kPcie;
@@ -131,7 +131,7 @@ class MatrixReader {
       gpus_.push_back(index);
       return;
     }
-    Host::Nic nic;
+    HostDescription::Nic nic;
     nic.name = fmt::format("nic{}", host_.nics.size());
     nic.bridge = bridge;
     nic.bandwidth = kPcie;
@@ -151,13 +151,13 @@ class MatrixReader {
     const bool crossbar = least == most && most * (int(gpus_.size()) - 1) > kMostNvlinks;
     if (!crossbar) return;
     host_.nvlinks.clear();
-    for (Host::Gpu& gpu : host_.gpus) gpu.switch_bandwidth = kNvlink * most;
+    for (HostDescription::Gpu& gpu : host_.gpus) gpu.switch_bandwidth = kNvlink * most;
     host_.switch_skills = {most == kMostNvlinks, most == kMostNvlinks};  // 18 links: H100 or later
   }
 
   Matrix matrix_;
   std::size_t size_;
-  Host host_;
+  HostDescription host_;
   std::vector<std::size_t> gpus_;  // [rank] = its row
 };
 
@@ -166,7 +166,7 @@ class MatrixReader {
 Result<Topology> topology_from_smi_matrix(std::string_view text, int nodes) {
   try {
     if (nodes < 1 || nodes > kMostNodes) throw InputError(fmt::format("{} nodes; expected 1 to {}", nodes, kMostNodes));
-    const Host host = MatrixReader(read_matrix(text)).read();
+    const HostDescription host = MatrixReader(read_matrix(text)).read();
     if (nodes > 1 && host.nics.empty()) throw InputError(fmt::format("{} nodes, but the matrix has no NIC", nodes));
     Topology topology = make_cluster(host, nodes);
     topology.set_name(fmt::format("nvidia-smi topology x {}", nodes));

@@ -22,7 +22,7 @@ const Rational& network_latency() {
 }
 
 /// Whether NVLinks alone join all GPUs.
-bool joined_by_nvlink(const Host& host) {
+bool joined_by_nvlink(const HostDescription& host) {
   const auto count = host.gpus.size();
   std::vector<std::size_t> group(count + 1);  // the last: the NVSwitch
   std::iota(group.begin(), group.end(), 0);
@@ -30,7 +30,7 @@ bool joined_by_nvlink(const Host& host) {
     while (group[at] != at) at = group[at];
     return at;
   };
-  for (const Host::Nvlink& link : host.nvlinks)
+  for (const HostDescription::Nvlink& link : host.nvlinks)
     group[find(static_cast<std::size_t>(link.one))] = find(static_cast<std::size_t>(link.other));
   for (std::size_t i = 0; i < count; ++i)
     if (!host.gpus[i].switch_bandwidth.is_zero()) group[find(i)] = find(count);
@@ -42,8 +42,8 @@ bool joined_by_nvlink(const Host& host) {
 /// One host in the topology.
 class NodeMaker {
  public:
-  NodeMaker(Topology& topology, const Host& host, int node) : topology_(topology), host_(host), node_(node) {
-    for (const Host::Gpu& gpu : host.gpus) gpus_.push_back(topology.add_gpu(in_node(node, gpu.name), node));
+  NodeMaker(Topology& topology, const HostDescription& host, int node) : topology_(topology), host_(host), node_(node) {
+    for (const HostDescription::Gpu& gpu : host.gpus) gpus_.push_back(topology.add_gpu(in_node(node, gpu.name), node));
     add_nvlinks();
   }
 
@@ -54,7 +54,7 @@ class NodeMaker {
       topology_.add_duplex({gpus_[i], bridges[static_cast<std::size_t>(host_.gpus[i].bridge)], host_.gpus[i].bandwidth,
                             pcie_latency(), "pcie"});
     if (network < 0) return;
-    for (const Host::Nic& nic : host_.nics) {
+    for (const HostDescription::Nic& nic : host_.nics) {
       const int vertex = topology_.add_nic(in_node(node_, nic.name), node_);
       topology_.add_duplex(
           {vertex, bridges[static_cast<std::size_t>(nic.bridge)], nic.bandwidth, pcie_latency(), "pcie"});
@@ -70,7 +70,7 @@ class NodeMaker {
       topology_.add_link({gpus_[i], out[bridge], host_.gpus[i].bandwidth, pcie_latency(), "pcie"});
       topology_.add_link({in[bridge], gpus_[i], host_.gpus[i].bandwidth, pcie_latency(), "pcie"});
     }
-    for (const Host::Nic& nic : host_.nics) {
+    for (const HostDescription::Nic& nic : host_.nics) {
       const auto bridge = static_cast<std::size_t>(nic.bridge);
       const int sender = topology_.add_nic(in_node(node_, nic.name) + ".out", node_);
       const int receiver = topology_.add_nic(in_node(node_, nic.name) + ".in", node_);
@@ -83,7 +83,7 @@ class NodeMaker {
 
  private:
   void add_nvlinks() {
-    for (const Host::Nvlink& link : host_.nvlinks)
+    for (const HostDescription::Nvlink& link : host_.nvlinks)
       topology_.add_duplex({gpus_[static_cast<std::size_t>(link.one)], gpus_[static_cast<std::size_t>(link.other)],
                             link.bandwidth, nvlink_latency(), "nvlink"});
     int crossbar = -1;
@@ -98,27 +98,28 @@ class NodeMaker {
   /// Links between bridges go both ways even where the tree leads out only: a way climbs, then descends.
   std::vector<int> add_bridges(const std::string& suffix) {
     std::vector<int> vertices;
-    for (const Host::Bridge& bridge : host_.bridges)
+    for (const HostDescription::Bridge& bridge : host_.bridges)
       vertices.push_back(topology_.add_switch(in_node(node_, bridge.name) + suffix, node_));
     int first_root = -1;
     for (std::size_t i = 0; i < vertices.size(); ++i) {
-      const Host::Bridge& bridge = host_.bridges[i];
-      int above = bridge.parent == Host::kRoot ? first_root : vertices[static_cast<std::size_t>(bridge.parent)];
-      if (bridge.parent == Host::kRoot && first_root < 0) first_root = vertices[i];
+      const HostDescription::Bridge& bridge = host_.bridges[i];
+      int above =
+          bridge.parent == HostDescription::kRoot ? first_root : vertices[static_cast<std::size_t>(bridge.parent)];
+      if (bridge.parent == HostDescription::kRoot && first_root < 0) first_root = vertices[i];
       if (above >= 0) topology_.add_duplex({vertices[i], above, bridge.bandwidth, pcie_latency(), "pcie"});
     }
     return vertices;
   }
 
   Topology& topology_;
-  const Host& host_;
+  const HostDescription& host_;
   int node_;
   std::vector<int> gpus_;
 };
 
 }  // namespace
 
-Topology make_cluster(const Host& host, int nodes) {
+Topology make_cluster(const HostDescription& host, int nodes) {
   Topology topology;
   const bool nvlink = joined_by_nvlink(host);
   const int network = nodes > 1 ? topology.add_switch("network", kSharedNode) : -1;

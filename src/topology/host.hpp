@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-struct Host {
+struct HostDescription {
   static constexpr int kRoot = -1;  // as a bridge's parent: joined with all other roots
 
   struct Bridge {
@@ -47,6 +47,6 @@ struct Host {
 /// `nodes` copies of the host, their NICs joined by one switch, "network". One host alone has no use for its NICs.
 /// Descriptions hold no latencies: 0.7 us over NVLink, 0.5 us a PCIe hop and 2.6 us between NICs are assumed, about
 /// what is measured on such machines (builtin_servers.cc).
-Topology make_cluster(const Host& host, int nodes);
+Topology make_cluster(const HostDescription& host, int nodes);
 
 }  // namespace tutti
