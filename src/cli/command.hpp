@@ -24,6 +24,8 @@ void add_program(CLI::App& app, int& status);
 /// `tail`: the arguments from the first "--" on, which the parser must not see.
 void add_run(CLI::App& app, const Arguments& tail, int& status);
 void add_topo(CLI::App& app, int& status);
+/// Hangs `bound` and `check` on the group `topo`.
+void add_topo_bound(CLI::App& group, int& status);
 void add_tune(CLI::App& app, const Arguments& arguments, int& status);
 void add_version(CLI::App& app, int& status);
 

@@ -59,7 +59,9 @@ void add_topo(CLI::App& app, int& status) {
       "A topology is a file (our JSON, TACCL's, NCCL_TOPO_DUMP_FILE's XML, the text of `nvidia-smi topo -m`)\n"
       "or a built-in one with its parameters.\n\nExamples:\n  tutti topo list\n"
       "  tutti topo show dgx-h100:nodes=4,fabric=leaf-spine,oversubscription=2 -o h100.svg\n"
-      "  tutti topo show ndv2 --nodes 2 --json -o ndv2.json\n  tutti topo show nccl-topo.xml --nodes 2 -o two.svg");
+      "  tutti topo show ndv2 --nodes 2 --json -o ndv2.json\n  tutti topo show nccl-topo.xml --nodes 2 -o two.svg\n"
+      "  tutti topo bound ndv2 --nodes 2 --size 1G -o proofs\n  tutti topo check proofs/all_gather.0.json ndv2 --nodes "
+      "2");
   auto* command = group->add_subcommand("show", "Draw a topology, or write it as JSON");
   auto options = std::make_shared<ShowOptions>();
   command->add_option("topology", options->topology, "a file, or a built-in topology")->required();
@@ -67,6 +69,7 @@ void add_topo(CLI::App& app, int& status) {
   command->add_option("-o,--output", options->output, "a picture (SVG), or with --json the topology, into this file");
   command->add_flag("--json", options->json, "the topology in our own format");
   command->callback([options, &status] { status = show(*options); });
+  add_topo_bound(*group, status);
   group->add_subcommand("list", "The built-in topologies and their parameters")->callback([&status] {
     status = list();
   });

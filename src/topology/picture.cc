@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numbers>
 
 namespace tutti {
@@ -13,6 +12,7 @@ constexpr int kMostOnCircle = 16;
 constexpr double kBox = 42, kBoxHeight = 26;  // of a GPU or NIC
 constexpr double kStep = 54;                  // from one to the next
 constexpr double kBar = 22;                   // height of a switch
+constexpr double kBarGap = 10;                // between bars
 constexpr double kLayer = 62;                 // from one layer to the next
 constexpr double kMargin = 20, kPadding = 18, kGap = 26;
 constexpr double kTitle = 20;  // of a node
@@ -186,61 +186,55 @@ class Layout {
     return best;
   }
 
-  /// From left to right as far as what hangs on it; bars that would overlap go into the next row.
+  struct Bar {
+    int vertex;
+    double left, right;
+
+    bool overlaps(const Bar& other) const { return left < other.right + kBarGap && other.left < right + kBarGap; }
+  };
+
+  /// Switches of no node, layer by layer: first those that nodes hang on, then those that these hang on.
   void place_shared() {
-    std::vector<std::vector<std::pair<double, double>>> rows;
-    double first_row = bottom_ + kGap + kBar;
-    for (bool placed = true; placed;) {
-      placed = false;
-      std::vector<std::pair<int, std::pair<double, double>>> reachable;
-      for (int v = 0; v < topology_.vertex_count(); ++v)
-        if (topology_.vertex(v).node == kSharedNode && !picture_.vertices[at(v)].shown)
-          if (const auto span = span_of_neighbours(v); span.first < span.second) reachable.push_back({v, span});
-      rows.clear();
-      for (const auto& [vertex, span] : reachable) {
-        std::size_t row = 0;
-        const auto overlaps = [&](const auto& other) {
-          return span.first < other.second + 12 && other.first < span.second + 12;
+    for (std::vector<Bar> layer = next_layer(); !layer.empty(); layer = next_layer()) {
+      const double top = bottom_ + kGap + kBar;
+      std::vector<std::vector<Bar>> rows;  // of bars beside each other
+      for (const Bar& bar : layer) {
+        const auto is_free = [&](const std::vector<Bar>& row) {
+          return std::none_of(row.begin(), row.end(), [&](const Bar& other) { return bar.overlaps(other); });
         };
-        while (row < rows.size() && std::any_of(rows[row].begin(), rows[row].end(), overlaps)) ++row;
-        if (row == rows.size()) rows.emplace_back();
-        rows[row].push_back(span);
-        pending_.push_back({vertex, span, first_row + double(row) * (kBar + 10)});
-        placed = true;
+        auto row = std::find_if(rows.begin(), rows.end(), is_free);
+        if (row == rows.end()) row = rows.insert(rows.end(), std::vector<Bar>());
+        row->push_back(bar);
+        bottom_ = top + double(row - rows.begin()) * (kBar + kBarGap);
+        put_bar(bar.vertex, bar.left, bar.right, bottom_);
       }
-      for (const Pending& bar : pending_) put_bar(bar.vertex, bar.span.first, bar.span.second, bar.y);
-      if (!rows.empty()) {
-        bottom_ = first_row + double(rows.size() - 1) * (kBar + 10) + kBar / 2;
-        first_row = bottom_ + kGap + kBar;
-      }
-      pending_.clear();
+      bottom_ = top + double(rows.size() - 1) * (kBar + kBarGap) + kBar / 2;
     }
   }
 
-  std::pair<double, double> span_of_neighbours(int vertex) const {
-    double left = HUGE_VAL, right = 0;
-    const auto reach = [&](int other) {
-      const PictureSpot& spot = picture_.vertices[at(other)];
-      if (!spot.shown) return;
-      left = std::min(left, spot.left());
-      right = std::max(right, spot.right());
-    };
-    for (const int link : topology_.out_links(vertex)) reach(topology_.link(link).to);
-    for (const int link : topology_.in_links(vertex)) reach(topology_.link(link).from);
-    return {left, right};
+  /// Switches without a place that hang on something with one; each as wide as that is.
+  std::vector<Bar> next_layer() const {
+    std::vector<Bar> layer;
+    for (int v = 0; v < topology_.vertex_count(); ++v) {
+      if (topology_.vertex(v).node != kSharedNode || picture_.vertices[at(v)].shown) continue;
+      Bar bar{v, HUGE_VAL, 0};
+      const auto reach = [&](int other) {
+        const PictureSpot& spot = picture_.vertices[at(other)];
+        if (!spot.shown) return;
+        bar.left = std::min(bar.left, spot.left());
+        bar.right = std::max(bar.right, spot.right());
+      };
+      for (const int link : topology_.out_links(v)) reach(topology_.link(link).to);
+      for (const int link : topology_.in_links(v)) reach(topology_.link(link).from);
+      if (bar.left < bar.right) layer.push_back(bar);
+    }
+    return layer;
   }
-
-  struct Pending {
-    int vertex;
-    std::pair<double, double> span;
-    double y;
-  };
 
   const Topology& topology_;
   double top_;
   TopologyPicture picture_;
   std::vector<NodeParts> parts_;
-  std::vector<Pending> pending_;
   double right_ = 0, bottom_ = 0;
 };
 
