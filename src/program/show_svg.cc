@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "program/show.hpp"
 #include "base/xml_text.hpp"
+#include "program/show.hpp"
 
 namespace tutti {
 namespace {

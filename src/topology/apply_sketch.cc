@@ -148,10 +148,11 @@ class Builder {
     plan.sender_of.assign(std::size_t(topology_.ranks()), -1);
     if (sketch_.internode) {
       plan.own_chunks_first = sketch_.internode->own_chunks_first;
-      for (int node = 0; node < sketch_.nodes; ++node)
+      for (int node = 0; node < sketch_.nodes; ++node) {
+        const std::size_t first = std::size_t(node) * std::size_t(profile_.gpus);
         for (const auto& [sender, gpus] : sketch_.internode->gpus_of_sender)
-          for (const int gpu : gpus)
-            plan.sender_of[std::size_t(node * profile_.gpus + gpu)] = node * profile_.gpus + sender;
+          for (const int gpu : gpus) plan.sender_of.at(first + std::size_t(gpu)) = node * profile_.gpus + sender;
+      }
     }
     for (std::size_t i = 0; i < sketch_.symmetry_offsets.size(); ++i)
       plan.symmetries.push_back(symmetry(sketch_.symmetry_offsets[i], i));
