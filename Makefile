@@ -44,15 +44,19 @@ bench-failover-quick: failover-build ## the same in two minutes
 
 bench-monitor: monitor-build ## what recording costs, and what it sees: tables, plots (10 minutes, root)
 	@bench/monitor_costs.py $(BUILD)
+	@bench/monitor_agent.py $(BUILD)
+	@bench/monitor_lanes.py $(BUILD)
 
 bench-monitor-quick: monitor-build ## the same in two minutes
 	@bench/monitor_costs.py $(BUILD) --quick
+	@bench/monitor_agent.py $(BUILD) --quick
+	@bench/monitor_lanes.py $(BUILD) --quick
 
 .PHONY: bench-monitor bench-monitor-quick monitor-build
 monitor-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target monitor_rank
+	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank
 
 .PHONY: bench-build bench-quick bench-compare bench-failover bench-failover-quick failover-build
 failover-build:

@@ -34,7 +34,7 @@ class Job:
     def __init__(self, build, settings, port):
         base = {k: v for k, v in os.environ.items() if not k.startswith("TUTTI_")}
         base |= {"TUTTI_SIZE": "2", "TUTTI_ADDRESS": f"127.0.0.1:{port}", "TUTTI_SECRET": "monitor costs", **settings}
-        self.ranks = [subprocess.Popen([build / "bin/monitor_rank", str(rank)], env=base | {"TUTTI_RANK": str(rank)},
+        self.ranks = [subprocess.Popen([build / "bin/recorded_rank", str(rank)], env=base | {"TUTTI_RANK": str(rank)},
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
                       for rank in range(2)]
 
@@ -94,14 +94,14 @@ def alone(build, recorded, port, prefix=(), calls=0):
     """Starts one rank by itself, has it run that many calls of 8 bytes, and returns what it said."""
     settings = {"TUTTI_SIZE": "1", "TUTTI_RANK": "0", "TUTTI_ADDRESS": f"127.0.0.1:{port}", "TUTTI_SECRET": "alone",
                 "TUTTI_MONITOR": str(recorded)}
-    done = subprocess.run([*prefix, build / "bin/monitor_rank"], input=f"8 {calls}\n", text=True, capture_output=True,
+    done = subprocess.run([*prefix, build / "bin/recorded_rank"], input=f"8 {calls}\n", text=True, capture_output=True,
                           env=os.environ | settings, check=True)
     return done.stdout, done.stderr
 
 
 def instructions_per_call(build, recorded, port):
     """By callgrind: the difference between two runs that differ in the number of calls."""
-    few, many = 1000, 3000
+    few, many = 1000, 31000
     counts = []
     for calls in (few, many):
         _, errors = alone(build, recorded, port,

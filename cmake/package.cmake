@@ -7,7 +7,7 @@ if(TARGET tutti_communicator)
   add_library(tutti SHARED ${CMAKE_BINARY_DIR}/tutti.cc)
   add_library(tutti::tutti ALIAS tutti)
   # The modules that hold the public API go in whole; the linker takes what these need of the others.
-  foreach(module base memory bootstrap communicator)
+  foreach(module base memory bootstrap monitor communicator)
     list(APPEND modules tutti_${module})
   endforeach()
   list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)

@@ -36,9 +36,15 @@ FrameHeader acknowledgement(const LinkId& link, std::uint64_t received) {
   return header;
 }
 
+// range(1): whether the lanes are watched, with a record each.
 void chunk_over_lanes(benchmark::State& state) {
   PeerOptions options;
   options.clock = steady_seconds;
+  if (state.range(1) != 0) {
+    options.watch.emplace();
+    options.watch->recorder = &monitor::Recorder::of_process();
+    options.watch->monitor.stamps_per_second = 1e6 * ticks_per_microsecond();
+  }
   const auto peer = std::make_shared<Peer>("peer", std::move(options));
   const LinkId link{1, 0, 1, 0};
   const auto send = peer->open_send(link);
@@ -60,7 +66,7 @@ void chunk_over_lanes(benchmark::State& state) {
     ++sent;
   }
 }
-BENCHMARK(chunk_over_lanes)->Arg(1)->Arg(2)->Arg(8);
+BENCHMARK(chunk_over_lanes)->ArgsProduct({{1, 2, 8}, {0, 1}});
 
 void tick(benchmark::State& state) {
   PeerOptions options;

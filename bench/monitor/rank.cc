@@ -17,7 +17,7 @@ constexpr std::size_t kLargest = 64 << 20;
 
 void check(const tutti::Status& status) {
   if (status) return;
-  std::fprintf(stderr, "monitor_rank: %s\n", status.error().to_string().c_str());
+  std::fprintf(stderr, "recorded_rank: %s\n", status.error().to_string().c_str());
   std::_Exit(1);
 }
 

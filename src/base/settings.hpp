@@ -29,6 +29,7 @@ struct Settings {
   std::string lanes = "spread";     // over all lanes, or only the first that is up: backup
   double lane_hold = 5.0;           // seconds that a lane which flaps is left alone, at most
   std::string source_ports;         // "first-last" that lanes leave from, one for each port of ours; empty: any
+  int tcp_chunk = 0;                // bytes of a chunk over TCP, the same on all ranks; 0: by itself
   int tcp_lanes = 2;                // connections per peer, and at least one for each of its ports
   bool monitor = true;              // record what happens, for `tutti status` and its like
   std::string monitor_dir;          // folder of recordings; empty: /dev/shm/tutti-UID
@@ -37,6 +38,7 @@ struct Settings {
   int monitor_communicators = 32;   // for which a recording has room
   int monitor_operations = 256;     // remembered of each communicator
   int monitor_lanes = 64;           // for which a recording has room
+  std::string profiler_plugin;      // a plugin made for NCCL's profiler interface, told of operations; empty: none
   int spin_us = 20;                 // how long a wait spins where cores suffice
   int yield_us = 200;               // how long it then yields before it sleeps
   bool reproducible = false;        // only programs that reduce in rank order

@@ -15,17 +15,22 @@ inline constexpr int kBadUsage = 2;
 
 using Arguments = std::vector<std::string>;
 
+void add_agent(CLI::App& app, int& status);
 // `arguments`: what the program was started with, for subcommands that start themselves again as ranks.
 void add_bench(CLI::App& app, const Arguments& arguments, int& status);
 void add_demo(CLI::App& app, const Arguments& arguments, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_env(CLI::App& app, int& status);
+void add_events(CLI::App& app, int& status);
 void add_program(CLI::App& app, int& status);
 /// `tail`: the arguments from the first "--" on, which the parser must not see.
 void add_run(CLI::App& app, const Arguments& tail, int& status);
+void add_status(CLI::App& app, int& status);
+void add_top(CLI::App& app, int& status);
 void add_topo(CLI::App& app, int& status);
 /// Hangs `bound` and `check` on the group `topo`.
 void add_topo_bound(CLI::App& group, int& status);
+void add_trace(CLI::App& app, int& status);
 void add_tune(CLI::App& app, const Arguments& arguments, int& status);
 void add_version(CLI::App& app, int& status);
 

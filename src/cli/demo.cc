@@ -9,6 +9,7 @@
 #include "cli/command.hpp"
 #include "cli/demo_rails.hpp"
 #include "cli/demo_scenes.hpp"
+#include "cli/disturbance.hpp"
 #include "cli/launch.hpp"
 #include "cli/parse.hpp"
 #include "cli/rails.hpp"
@@ -139,16 +140,23 @@ struct DemoOptions {
   double seconds = 6.0;
   bool simulated = false;
   double rails_rank = 0.0;
+  double stream_rank = 0.0;
 };
 
 int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arguments) {
   if (options.rails_rank > 0) return run_rails_rank(options.rails_rank);
+  if (options.stream_rank > 0) return run_stream_rank(options.stream_rank);
   if (started_by_launcher()) return run_as_rank(bytes);
   int status = 0;
-  if (options.scene != "rails") status = run_launched(options.ranks, arguments);
-  if (options.scene == "collectives" || status != 0) return status;
-  if (options.scene == "all") fmt::print("\n");
-  return play_rails(options.seconds, options.simulated);
+  const auto plays = [&](const char* scene) {
+    return status == 0 && (options.scene == scene || options.scene == "all");
+  };
+  if (plays("collectives")) status = run_launched(options.ranks, arguments);
+  if (plays("all")) fmt::print("\n");
+  if (plays("rails")) status = play_rails(options.seconds, options.simulated);
+  if (plays("all")) fmt::print("\n");
+  if (plays("disturbance")) status = play_disturbance(options.simulated);
+  return status;
 }
 
 }  // namespace
@@ -162,14 +170,18 @@ void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->add_option("-s,--size", options->size, "bytes of a buffer (K, M, G)")->capture_default_str();
-  command->add_option("--scene", options->scene, "collectives; rails: one of two fails under an all-reduce; all")
-      ->check(CLI::IsMember({"collectives", "rails", "all"}))
+  command
+      ->add_option("--scene", options->scene,
+                   "collectives; rails: one of two fails under an all-reduce; disturbance: one is slow, and what the "
+                   "monitor sees; all")
+      ->check(CLI::IsMember({"collectives", "rails", "disturbance", "all"}))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "length of the scene with the rails")
       ->check(CLI::Range(1.0, 600.0))
       ->capture_default_str();
   command->add_flag("--simulated", options->simulated, "rails in a simulation, as where there is no root");
-  command->add_option("--rails-rank", options->rails_rank)->group("");  // what that scene starts
+  command->add_option("--rails-rank", options->rails_rank)->group("");  // what scenes with rails start
+  command->add_option("--stream-rank", options->stream_rank)->group("");
   command->footer("Examples:\n  tutti demo\n  tutti demo -N 2 -s 64K\n  sudo tutti demo --scene rails");
   command->callback([options, arguments, &status] {
     const auto bytes = parse_bytes(options->size);

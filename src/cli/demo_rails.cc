@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/namespace_rails.hpp"
 #include "cli/terminal.hpp"
 
 namespace tutti::cli {
@@ -160,7 +161,7 @@ int play_rails(double seconds, bool simulated) {
   Interrupts interrupts;
   std::unique_ptr<Rails> rails;
   if (!simulated) {
-    auto opened = open_rails(seconds, interrupts);
+    auto opened = open_rails({.seconds = seconds}, interrupts);
     if (opened) rails = std::move(*opened);
     if (interrupts.exit_status() != 0) return interrupts.exit_status();
     if (!opened) fmt::print("no rails of our own here ({}); simulated instead\n", opened.error().message);

@@ -17,8 +17,13 @@ int main(int argc, char** argv) {
   add_demo(app, arguments, status);
   add_doctor(app, status);
   add_env(app, status);
+  add_agent(app, status);
+  add_events(app, status);
   add_program(app, status);
+  add_status(app, status);
+  add_top(app, status);
   add_topo(app, status);
+  add_trace(app, status);
   add_tune(app, arguments, status);
   add_version(app, status);
   try {

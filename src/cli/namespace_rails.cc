@@ -1,3 +1,5 @@
+#include "cli/namespace_rails.hpp"
+
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -7,13 +9,9 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <optional>
 
 #include "base/clock.hpp"
 #include "cli/launch.hpp"
-#include "cli/network_namespace.hpp"
-#include "cli/rails.hpp"
-#include "cli/spawn.hpp"
 
 namespace tutti::cli {
 namespace {
@@ -39,54 +37,38 @@ void use_plain_tcp() {
   }
 }
 
-class NamespaceRails final : public Rails {
- public:
-  explicit NamespaceRails(Interrupts& interrupts) : interrupts_(interrupts) {}
-  ~NamespaceRails() override {
-    for (RankProcess& rank : ranks_) {
-      rank.signal(SIGKILL);
-      reap(rank, 0);
-    }
+}  // namespace
+
+NamespaceRails::~NamespaceRails() {
+  for (RankProcess& rank : ranks_) {
+    rank.signal(SIGKILL);
+    reap(rank, 0);
   }
+}
 
-  Status open(double seconds);
+std::string NamespaceRails::title() const {
+  return fmt::format("{} between two hosts (network namespaces) with two rails{};",
+                     options_.one_way ? "broadcast of 8M" : "all-reduce of 1M",
+                     shaped_ ? "\nof 1 Gb/s between them" : " between them");
+}
 
-  std::string title() const override {
-    return fmt::format("all-reduce of 1M between two hosts (network namespaces) with two rails{};",
-                       shaped_ ? "\nof 1 Gb/s between them" : " between them");
-  }
-  std::string operations() const override { return "all-reduces"; }
-  double now() const override { return monotonic() - start_; }
-  Status flow_until(double seconds) override;
-  std::array<std::uint64_t, kRails> sent() override;
-  Status set_rail(int rail, bool up) override {
-    return hosts_[1].inside([&] { return set_link(rail, up); });
-  }
-  Status finish() override;
+double NamespaceRails::now() const { return monotonic() - start_; }
 
- private:
-  Status plug_in(int rail);
-  Status set_up(int host, int rail);
-  static Status set_link(int rail, bool up) {
-    return run_quietly({"ip", "link", "set", name_of(rail), up ? "up" : "down"});
-  }
-  Status await_carriers();
-  Status start(double seconds);
-  Status read_ends(int milliseconds);
-  void take_lines();
-  bool reap(RankProcess& rank, int flags);
-  Error why() const;
+Status NamespaceRails::set_link(int rail, bool up) {
+  return run_quietly({"ip", "link", "set", name_of(rail), up ? "up" : "down"});
+}
 
-  Interrupts& interrupts_;
-  std::vector<NetworkNamespace> hosts_;
-  std::vector<RankProcess> ranks_;
-  std::string unread_;
-  std::optional<double> first_end_;
-  double start_ = 0;
-  bool shaped_ = true;
-};
+Status NamespaceRails::shape(const char* verb, int rail, double share) const {
+  return run_quietly({"tc", "qdisc", verb, "dev", name_of(rail), "root", "tbf", "rate",
+                      fmt::format("{:.0f}mbit", 1000 * share), "burst", options_.fine ? "32kb" : "128kb", "limit",
+                      options_.fine ? "256kb" : "512kb"});
+}
 
-Status NamespaceRails::open(double seconds) {
+Status NamespaceRails::set_share(int rail, double share) {
+  return hosts_[0].inside([&] { return shape("change", rail, share); });
+}
+
+Status NamespaceRails::open() {
   for (int host = 0; host < kHosts; ++host) {
     auto made = NetworkNamespace::create();
     if (!made) return tl::unexpected(made.error());
@@ -100,7 +82,7 @@ Status NamespaceRails::open(double seconds) {
   for (int rail = 0; rail < kRails; ++rail)
     if (auto plugged = plug_in(rail); !plugged) return plugged;
   if (auto carried = await_carriers(); !carried) return carried;
-  return start(seconds);
+  return start_ranks();
 }
 
 Status NamespaceRails::plug_in(int rail) {
@@ -116,9 +98,8 @@ Status NamespaceRails::plug_in(int rail) {
 // A rail that cannot be shaped is faster than one can see, which is no reason to stop.
 Status NamespaceRails::set_up(int host, int rail) {
   const std::string name = name_of(rail);
-  if (!run_quietly(
-          {"tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", "1gbit", "burst", "128kb", "limit", "512kb"}))
-    shaped_ = false;
+  if (options_.fine) (void)run_quietly({"ip", "link", "set", name, "gso_max_size", "16384"});
+  if (!shape("add", rail, 1)) shaped_ = false;
   const Status named = run_quietly({"ip", "addr", "add", address_of(host, rail) + "/24", "dev", name});
   return named ? set_link(rail, true) : named;
 }
@@ -139,18 +120,20 @@ Status NamespaceRails::await_carriers() {
   return {};
 }
 
-Status NamespaceRails::start(double seconds) {
+Status NamespaceRails::start_ranks() {
   auto job = Job::create(kHosts);
   if (!job) return tl::unexpected(job.error());
   job->address = address_of(0, 0) + ":29400";
   for (int host = 0; host < kHosts; ++host) {
     SpawnOptions options;
-    options.command = {own_executable(), "demo", "--rails-rank", fmt::format("{}", seconds + kSpare)};
+    options.command = {own_executable(), "demo", options_.one_way ? "--stream-rank" : "--rails-rank",
+                       fmt::format("{}", options_.seconds + kSpare)};
     options.environment = {{"TUTTI_LOCAL_RANK", "0"},
                            {"TUTTI_LOCAL_SIZE", "1"},
                            {"TUTTI_HOST_ID", fmt::format("demo-{}-{}", ::getpid(), host)},
                            {"TUTTI_INTERFACES", "rail"},
                            {"TUTTI_LOG", "error"}};
+    options.environment.insert(options.environment.end(), options_.environment.begin(), options_.environment.end());
     const Status started = hosts_[static_cast<std::size_t>(host)].inside([&]() -> Status {
       auto rank = spawn(*job, host, options);
       if (!rank) return tl::unexpected(rank.error());
@@ -241,12 +224,10 @@ Status NamespaceRails::finish() {
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Rails>> open_rails(double seconds, Interrupts& interrupts) {
+Result<std::unique_ptr<NamespaceRails>> open_rails(const NamespaceRailsOptions& options, Interrupts& interrupts) {
   if (::geteuid() != 0) return fail(ErrorCode::unsupported, "network namespaces need root");
-  auto rails = std::make_unique<NamespaceRails>(interrupts);
-  if (auto opened = rails->open(seconds); !opened) return tl::unexpected(opened.error());
+  auto rails = std::make_unique<NamespaceRails>(options, interrupts);
+  if (auto opened = rails->open(); !opened) return tl::unexpected(opened.error());
   return rails;
 }
 

@@ -39,13 +39,13 @@ class Rails {
   std::vector<double> ends_;
 };
 
-/// Two ranks in namespaces of their own, for about `seconds`. Fails where this machine does not allow that.
-Result<std::unique_ptr<Rails>> open_rails(double seconds, Interrupts& interrupts);
 /// `live`: a simulated second takes one; else none are waited for.
 std::unique_ptr<Rails> simulate_rails(bool live, Interrupts& interrupts);
 
-/// What open_rails() starts: all-reduces for so long. Rank 0 writes a line for each: when it was done, in nanoseconds
-/// of the monotonic clock. Returns the exit status.
+/// What namespace_rails.hpp starts: all-reduces for so long. Rank 0 writes a line for each: when it was done, in
+/// nanoseconds of the monotonic clock. Returns the exit status.
 int run_rails_rank(double seconds);
+/// The same with broadcasts from rank 0, whose result nobody checks: nothing but the rails is to be busy.
+int run_stream_rank(double seconds);
 
 }  // namespace tutti::cli

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 
 #include "cli/rails.hpp"
 #include "tutti/communicator.hpp"
@@ -12,7 +13,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kElements = 256 << 10;
+constexpr std::size_t kStreamed = 8 << 20;
 constexpr double kTimeout = 20.0;  // seconds
+
+void report(const Communicator& communicator) {
+  if (communicator.rank() != 0) return;
+  const std::string line = fmt::format("{}\n", Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  (void)!::write(STDOUT_FILENO, line.data(), line.size());
+}
 
 /// All-reduces, two under way at a time, whose values change from one to the next. The last element is not data: rank 0
 /// asks with it to stop.
@@ -61,18 +69,12 @@ class Loop {
 
   Status finish(Slot& slot) {
     if (auto done = slot.work.wait(); !done) return done;
-    report();
+    report(communicator_);
     stop_ = stop_ || slot.recv[kData] != 0.0F;
     for (std::size_t i = 0; i < kData; ++i)
       if (slot.recv[i] != slot.factor * sum_[i])
         return fail(ErrorCode::system, fmt::format("element {} of an all-reduce is wrong", i));
     return {};
-  }
-
-  void report() const {
-    if (communicator_.rank() != 0) return;
-    const std::string line = fmt::format("{}\n", Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-    (void)!::write(STDOUT_FILENO, line.data(), line.size());
   }
 
   Communicator& communicator_;
@@ -84,15 +86,35 @@ class Loop {
   bool stop_ = false;
 };
 
-}  // namespace
+Status stream(Communicator& communicator, double seconds) {
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  std::vector<std::uint8_t> buffer(kStreamed);
+  while (buffer[0] == 0) {
+    if (communicator.rank() == 0 && Clock::now() >= end) buffer[0] = 1;
+    const Status done = communicator.broadcast(buffer.data(), buffer.data(), buffer.size(), DataType::uint8, 0);
+    if (!done) return done;
+    report(communicator);
+  }
+  return {};
+}
 
-int run_rails_rank(double seconds) {
+int run_rank(const std::function<Status(Communicator&)>& work) {
   Options options = Options::from_environment();
   options.timeout = kTimeout;
   auto communicator = Communicator::create_from_environment(options);
-  const Status done = communicator ? Loop(*communicator).run(seconds) : tl::unexpected(communicator.error());
+  const Status done = communicator ? work(*communicator) : tl::unexpected(communicator.error());
   if (!done) fmt::print(stderr, "{}\n", done.error().to_string());
   return done ? 0 : 1;
+}
+
+}  // namespace
+
+int run_rails_rank(double seconds) {
+  return run_rank([seconds](Communicator& communicator) { return Loop(communicator).run(seconds); });
+}
+
+int run_stream_rank(double seconds) {
+  return run_rank([seconds](Communicator& communicator) { return stream(communicator, seconds); });
 }
 
 }  // namespace tutti::cli

@@ -63,6 +63,7 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
   const OperationTag tag{slot.lane->number++, operation.execution.tag().signature};
   if (slot.lane == &collectives_) publish_entered(operation.call, tag);
   record_entered(operation, tag);
+  if (profiler_ != nullptr) profile_entered(operation, tag, operation.execution.plan(), send, recv);
   operation.execution.restart(tag, send, recv);
   const Status result = run_owned(operation);
   give_token();
@@ -101,7 +102,7 @@ Status CommunicatorImpl::run_owned(Operation& operation) {
     const bool moved = service();
     if (operation.done.load(std::memory_order_relaxed)) break;
     if (moved)
-      waiter.reset();
+      wake(waiter);
     else
       rest(waiter);
   }
@@ -142,8 +143,8 @@ Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
       const bool moved = service();
       const bool done = operation.done.load(std::memory_order_relaxed);
       if (!moved && !done) rest(waiter);
+      if (moved) wake(waiter);
       give_token();
-      if (moved) waiter.reset();
     } else if (waiter.pause() == Waiter::Next::sleep) {
       ::usleep(100);
     }
@@ -208,6 +209,7 @@ Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
   if (&lane == &collectives_) publish_entered(call, tag);
   operation.title = title_of(operation, *prepared->way.plan);
   record_entered(operation, tag);
+  if (profiler_ != nullptr) profile_entered(operation, tag, *prepared->way.plan, call.send, call.recv);
   return operation.execution.start(prepared->way, prepared->when_mapped, call, tag, host_.get(), &broken_);
 }
 
@@ -277,6 +279,7 @@ bool CommunicatorImpl::advance(Lane& lane) {
 void CommunicatorImpl::finish(Lane& lane, Operation& operation, const Error* error) {
   lane.active = nullptr;
   record_left(operation, error != nullptr);
+  if (profiler_ != nullptr) profiler_->end(operation.profiled);
   if (&lane != &collectives_) std::erase(active_ends_, &lane);
   if (error != nullptr) operation.error = std::make_unique<Error>(*error);
   const bool queued = !lane.waiting.empty() && lane.waiting.front().get() == &operation;
@@ -306,6 +309,15 @@ void CommunicatorImpl::fail_all() {
   };
   fail_lane(collectives_);
   for (auto& [peer, lane] : point_to_point_) fail_lane(lane);
+}
+
+/// Something moved: whoever was waited for has come.
+void CommunicatorImpl::wake(Waiter& waiter) {
+  if (waiter.since() != 0) {
+    if (collectives_.active != nullptr) record_woken(*collectives_.active);
+    for (const Lane* const lane : active_ends_) record_woken(*lane->active);
+  }
+  waiter.reset();
 }
 
 /// Sleeps as the waiter says, and looks around now and then.

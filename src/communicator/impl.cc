@@ -101,6 +101,7 @@ void CommunicatorImpl::settle(bool pull) {
   identity_.pull = pull;
   plans_->set_pull(pull);
   plans_->set_rules(rules_);
+  open_profiler();  // not before, so that plugins see the operations of users only
 }
 
 CommunicatorImpl::~CommunicatorImpl() {

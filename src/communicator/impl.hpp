@@ -23,6 +23,7 @@
 #include "communicator/seats.hpp"
 #include "engine/waiter.hpp"
 #include "monitor/operation_log.hpp"
+#include "profiler/profiler.hpp"
 #include "transport/shm/host.hpp"
 #include "tutti/communicator.hpp"
 
@@ -149,6 +150,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   bool advance(Lane& lane);
   void finish(Lane& lane, Operation& operation, const Error* error);
   void fail_all();
+  void wake(Waiter& waiter);
   void rest(Waiter& waiter);
   void look_around(Operation& operation, const Waiter& waiter);
   Status start(Lane& lane, Operation& operation);
@@ -162,8 +164,13 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void record_late(const Operation& operation, int peer, double seconds);
   void record_entered(Operation& operation, OperationTag tag);
   void record_left(Operation& operation, bool failed);
-  void record_waiting(const Operation& operation, const Waiter& waiter);
+  static void record_waiting(const Operation& operation, const Waiter& waiter);
+  static void record_woken(const Operation& operation);
   monitor::Title title_of(const Operation& operation, const Plan& plan) const;
+
+  // profiling.cc
+  void open_profiler();
+  void profile_entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv);
 
   // status.cc
   void publish_entered(const Call& call, OperationTag tag);
@@ -188,6 +195,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   monitor::OperationLog log_;
   std::uint32_t untraced_ = ~std::uint32_t{0};     // bits of an operation's number; where none is set, it is traced
   std::uint64_t traced_from_ = ~std::uint64_t{0};  // bytes
+  std::unique_ptr<profiler::ProfiledCommunicator> profiler_;  // null: no plugin wants to know
   WaitPolicy wait_policy_;
   bool uses_tcp_ = false;
   bool shares_process_ = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "communicator/clock_follower.hpp"
 #include "communicator/impl.hpp"
 #include "control/control.hpp"
 #include "transport/tcp/tcp.hpp"
@@ -68,6 +69,8 @@ class Departures {
 
 }  // namespace
 
+Job::Job() { ClockFollower::is_own(); }
+
 Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self,
          std::string secret)
     : self_(self),
@@ -79,6 +82,7 @@ Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector
 Job::~Job() {
   if (control_ == nullptr) return;
   Departures::of_process().begins();
+  clock_.reset();
   control_->remove_topic(kMoves);
   control_->unsubscribe(deaths_);
   control_->unsubscribe(leaves_);
@@ -102,7 +106,12 @@ void Job::leave() {
 
 void Job::watch() {
   Departures::of_process().add(shared_from_this());
-  if (tcp_ != nullptr) follow_moves();
+  if (tcp_ != nullptr) {
+    follow_moves();
+    clock_ = std::make_unique<ClockFollower>(*control_, self_);
+  } else {
+    ClockFollower::is_own();  // ranks that all share a host share its clock
+  }
   deaths_ = control_->on_death([this](int process, const Error& error) {
     if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, error);
     process_ended(process, error, true);

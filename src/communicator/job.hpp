@@ -15,13 +15,14 @@
 
 namespace tutti {
 
+class ClockFollower;
 class CommunicatorImpl;
 class Control;
 class Tcp;
 
 class Job : public std::enable_shared_from_this<Job> {
  public:
-  Job() = default;  // this process alone
+  Job();  // this process alone
   /// `self`: index of this process among those that joined.
   Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector<Endpoint> endpoints, int self,
       std::string secret);
@@ -72,6 +73,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::shared_ptr<Tcp> tcp_;
   std::vector<Endpoint> endpoints_;
   std::unique_ptr<Control> control_;
+  std::unique_ptr<ClockFollower> clock_;
   std::uint64_t deaths_ = 0;  // subscriptions
   std::uint64_t leaves_ = 0;
   std::mutex mutex_;

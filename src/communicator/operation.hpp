@@ -12,6 +12,7 @@
 #include "engine/call.hpp"
 #include "engine/execution.hpp"
 #include "monitor/operation_log.hpp"
+#include "profiler/profiler.hpp"
 
 namespace tutti {
 
@@ -28,8 +29,10 @@ struct ExecutionState {
   std::unique_ptr<Error> error;
 
   monitor::Title title;
-  bool recorded = false;  // it was entered
+  bool recorded = false;              // it was entered
   monitor::Active* active = nullptr;  // while it is under way, where that is recorded
+
+  profiler::ProfiledOperation profiled;
 
   // What the call points to, where it has to outlive the caller's arguments.
   std::vector<std::size_t> counts[4];

@@ -111,4 +111,8 @@ void CommunicatorImpl::record_waiting(const Operation& operation, const Waiter& 
   active->awaited.set(waiting.rank);
 }
 
+void CommunicatorImpl::record_woken(const Operation& operation) {
+  if (operation.active != nullptr) operation.active->awaited.set(-1);
+}
+
 }  // namespace tutti

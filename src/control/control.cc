@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <future>
+#include <limits>
 
 #include "base/interfaces.hpp"
 #include "base/log.hpp"
@@ -15,6 +16,8 @@
 
 namespace tutti {
 namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Where to listen, and under which addresses others find it.
 struct Ports {
@@ -55,6 +58,7 @@ std::thread start_without_signals(std::function<void()> body) {
 
 Control::Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout)
     : owner_(::getpid()),
+      pulse_seconds_(options.pulse),
       reactor_(std::min(1.0, heartbeat_timeout / 5)),
       switchboard_(reactor_, JobKey(secret), options.stranger_patience),
       world_(reactor_, switchboard_, mailbox_, roster_,
@@ -111,9 +115,19 @@ Control::~Control() {
 
 void Control::run() {
   while (running_) {
-    const double next = std::min(switchboard_.expire(), world_.tick());
+    const double next = std::min({switchboard_.expire(), world_.tick(), pulse()});
     if (running_) reactor_.run_once(next);
   }
+}
+
+/// When the next one is due.
+double Control::pulse() {
+  if (next_pulse_ == 0) return kNever;
+  if (reactor_.now() >= next_pulse_) {
+    next_pulse_ = reactor_.now() + pulse_seconds_;
+    pulses_.call_all();
+  }
+  return next_pulse_;
 }
 
 Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline) {
@@ -205,8 +219,19 @@ Control::Subscription Control::on_leave(LeaveHandler handler) {
   return key;
 }
 
+Control::Subscription Control::on_pulse(std::function<void()> handler) {
+  if (forked()) return 0;
+  const Subscription key = next_subscription_++;
+  pulses_.set(key, std::move(handler));
+  reactor_.post([this] {
+    if (next_pulse_ == 0) next_pulse_ = reactor_.now() + pulse_seconds_;
+  });
+  return key;
+}
+
 void Control::unsubscribe(Subscription subscription) {
   if (forked()) return;
+  pulses_.remove(subscription);
   deaths_.remove(subscription);
   leaves_.remove(subscription);
 }

@@ -49,6 +49,7 @@ struct ControlOptions {
   std::string host;                   // processes of the same host watch each other; empty: host_identity()
   double heartbeat_timeout = 0;       // seconds; 0: TUTTI_HEARTBEAT_TIMEOUT
   double stranger_patience = 5.0;     // seconds for a connection to prove that it knows the secret
+  double pulse = 10.0;                // seconds from one to the next
   std::vector<SocketAddress> listen;  // empty: the chosen interfaces; without a secret, loopback
 };
 
@@ -88,6 +89,8 @@ class Control {
   /// Deaths known already are told too. Each process once.
   Subscription on_death(DeathHandler handler);
   Subscription on_leave(LeaveHandler handler);
+  /// Called every ControlOptions::pulse, for what is to be looked after now and then.
+  Subscription on_pulse(std::function<void()> handler);
   /// Returns when the handler does not run, and will not.
   void unsubscribe(Subscription subscription);
 
@@ -107,15 +110,18 @@ class Control {
 
   void open_door();
   void run();
+  double pulse();
   Status check(int process, std::span<const std::byte> bytes) const;
   bool forked() const;
 
   const pid_t owner_;
+  const double pulse_seconds_;
   Reactor reactor_;
   Roster roster_;
   Mailbox mailbox_;
   HandlerTable<Subscription, int, Error> deaths_;
   HandlerTable<Subscription, int> leaves_;
+  HandlerTable<Subscription> pulses_;
   std::atomic<Subscription> next_subscription_{1};
   Switchboard switchboard_;
   World world_;
@@ -125,7 +131,8 @@ class Control {
   bool stopped_ = false;  // under mutex_
   std::mutex mutex_;
   std::mutex leave_mutex_;
-  bool running_ = true;  // control thread only
+  bool running_ = true;    // control thread only
+  double next_pulse_ = 0;  // likewise; 0: nobody has wanted one
   std::thread thread_;
 };
 

@@ -233,6 +233,23 @@ TEST(Control, GarbageAndSilentConnectionsDelayNobody) {
   EXPECT_TRUE(other);
 }
 
+TEST(Control, PulsesUntilNobodyWantsToHear) {
+  ControlOptions options = on_loopback();
+  options.pulse = 0.01;
+  std::atomic<int> pulses{0};
+  Record<int> later;
+  auto control = Control::start("secret", options);
+  const auto subscription = (*control)->on_pulse([&] { ++pulses; });
+  const Deadline deadline = Deadline::in(10);
+  while (pulses < 3 && !deadline.passed()) std::this_thread::yield();
+  EXPECT_GE(pulses, 3);
+  (*control)->unsubscribe(subscription);
+  const int heard = pulses;
+  (void)(*control)->on_pulse([&] { later.add(0); });
+  EXPECT_TRUE(later.wait_for_count(2));
+  EXPECT_EQ(pulses, heard);
+}
+
 TEST(Control, DoesNothingInAForkedChild) {
   auto control = Control::start("secret", on_loopback());
   ASSERT_TRUE((*control)->join({(*control)->self()}, 0, Deadline::in(5)));

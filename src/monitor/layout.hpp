@@ -134,7 +134,7 @@ static_assert(sizeof(OperationRecord) == 64);
 struct StepRecord {
   Cell<std::uint64_t> index;
   Cell<std::uint64_t> begun;
-  Cell<std::uint64_t> where;     // operation 32, worker 16, step 16
+  Cell<std::uint64_t> where;     // from the low end: operation 32 bits, worker 16, step 16
   Cell<std::uint32_t> duration;  // ticks; all ones: more than that
   Cell<std::uint32_t> tile;
 };

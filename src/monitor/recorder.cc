@@ -17,6 +17,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "monitor/feed.hpp"
 #include "monitor/folder.hpp"
 
 namespace tutti::monitor {
@@ -266,6 +267,7 @@ void Recorder::tell(const Event& event) {
   for (int i = 0; i < 3; ++i) record.values[i].set(event.values[i]);
   record.text.set(event.text);
   record.index.set(index + 1);
+  announce_event();
 }
 
 }  // namespace tutti::monitor

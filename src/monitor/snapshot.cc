@@ -80,8 +80,8 @@ std::vector<std::string> recording_folders() {
   for (std::filesystem::directory_iterator entry("/dev/shm", ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
     const std::string path = entry->path();
-    if (entry->path().filename().string().starts_with("tutti-") && entry->is_directory(ignored) &&
-        path != folders.front())
+    if (entry->path().filename().string().starts_with("tutti-") &&
+        entry->symlink_status(ignored).type() == std::filesystem::file_type::directory && path != folders.front())
       folders.push_back(path);
   }
   std::sort(folders.begin() + 1, folders.end());
@@ -98,6 +98,8 @@ Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& de
   snapshot.realtime_offset = realtime() - snapshot.now;
   return snapshot;
 }
+
+std::string peer_of(const LaneView& lane) { return lane.peer < 0 ? lane.peer_name : fmt::format("rank {}", lane.peer); }
 
 const char* name_of(EventKind kind) {
   static constexpr const char* kNames[] = {

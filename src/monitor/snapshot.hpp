@@ -173,6 +173,9 @@ struct Detail {
 std::vector<std::string> recording_folders();
 Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& detail);
 
+/// Where a lane leads: "rank 3", as the job began, where that is known, else an address.
+std::string peer_of(const LaneView& lane);
+
 const char* name_of(EventKind kind);
 const char* name_of(Cause cause);
 const char* name_of(Condition condition);

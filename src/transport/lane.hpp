@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "monitor/path_view.hpp"
 #include "transport/frame.hpp"
 #include "tutti/error.hpp"
 
@@ -36,6 +37,10 @@ class Lane {
   /// For how many seconds what was sent has not been answered by the other end (its kernel, its port: not the process
   /// there, which may be busy); 0: nothing waits for that. Asked every few milliseconds, with the clock's time.
   virtual double silence(double now) = 0;
+  /// How far what was posted has come; asked where something takes longer than usual.
+  virtual monitor::PathView look() { return {}; }
+  /// Bytes of frames that have left this process, as PathView::delivered counts them.
+  virtual std::uint64_t handed_over() const { return 0; }
   /// For messages: "10.0.0.1:4711".
   virtual std::string name() const = 0;
 

@@ -46,7 +46,7 @@ bool LinkSender::acknowledge_one(std::uint64_t sequence, std::vector<Completed>&
   if (chunk.acked) return true;
   if (!chunk.transmitted) return false;
   chunk.acked = true;
-  completed.push_back({chunk.lane, chunk.load(), chunk.posted_at});
+  completed.push_back({chunk.lane, chunk.load(), chunk.posted_at, chunk.tag, chunk.refused});
   return true;
 }
 
@@ -272,7 +272,7 @@ void LinkReceiver::update_grant() {
 bool LinkReceiver::owes_acknowledgement(bool settled) const {
   const std::uint64_t news = received_cost_ - told_cost_;
   const std::uint64_t gain = granted_credit_ - told_credit_;
-  if (news >= limits_.window / 2 || gain >= limits_.window / 2) return true;
+  if (news >= std::min(limits_.news_limit, limits_.window / 2) || gain >= limits_.window / 2) return true;
   if (ack_wanted_ && settled) return true;
   // A sender with less than a chunk's credit left may be waiting for any that there is.
   const std::uint64_t left = told_credit_ > received_cost_ ? told_credit_ - received_cost_ : 0;

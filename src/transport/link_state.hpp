@@ -32,6 +32,7 @@ struct LinkLimits {
   std::size_t chunk_limit = 256 << 10;  // at most kPayloadLimit
   std::size_t window = 2 << 20;         // staging at the receiver; at least two chunks of the limit
   std::size_t copy_limit = 64 << 10;    // chunks up to this are copied by the sender, and released at once
+  std::size_t news_limit = 1 << 20;     // what comes without a pause is acknowledged after so much, or half a window
 };
 
 inline std::size_t chunk_cost(std::size_t bytes) { return bytes + kFrameHeaderBytes; }
@@ -59,6 +60,7 @@ class LinkSender {
     OperationTag tag;
     LaneKey lane = 0;
     double posted_at = 0;  // seconds, where it was measured
+    double refused = 0;    // likewise: for how long there was no credit until then, for all chunks so far
     bool transmitted = false;
     bool acked = false;
 
@@ -74,7 +76,10 @@ class LinkSender {
   /// A chunk that is posted and not part of the acked prefix.
   const Chunk& chunk(std::uint64_t sequence) const { return chunks_[sequence]; }
   void transmitted(std::uint64_t sequence);
-  void measure(std::uint64_t sequence, double now) { chunks_[sequence].posted_at = now; }
+  void measure(std::uint64_t sequence, double now, double refused) {
+    chunks_[sequence].posted_at = now;
+    chunks_[sequence].refused = refused;
+  }
 
   /// Old and repeated acknowledgements are fine. One for a chunk that was never sent is an error. Adds what it newly
   /// acknowledges to `completed`.
@@ -82,6 +87,8 @@ class LinkSender {
     LaneKey lane = 0;
     std::size_t load = 0;
     double posted_at = 0;
+    OperationTag tag = {};
+    double refused = 0;
   };
   Status acknowledge(const Acknowledgement& ack, std::vector<Completed>& completed);
 

@@ -33,8 +33,9 @@ struct Outbound::Sending {
 
   LinkId id;
   LinkSender state;
-  bool refused = false;  // a chunk was offered after the peer left
-  bool starved = false;  // the chunk offered last waits for credit
+  bool refused = false;      // a chunk was offered after the peer left
+  bool starved = false;      // the chunk offered last waits for credit
+  double starved_since = 0;  // where that is measured
   bool closed = false;
   monitor::LinkRecord unseen;
   monitor::LinkRecord* record = &unseen;
@@ -104,7 +105,7 @@ void Outbound::close(Sending& link) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id);
   completed_.clear();
   link.state.drop_borrowed(completed_);
-  for (const auto& each : completed_) discharge({each.lane, each.load, 0}, 0);
+  for (const auto& each : completed_) discharge({each.lane, each.load}, 0);
   end_if_over(link.id);
 }
 
@@ -119,20 +120,47 @@ void Outbound::end_if_over(const LinkId& id) {
 bool Outbound::send(Sending& link, const std::byte* data, std::size_t bytes, OperationTag tag) {
   if (peer_.error()) link.refused = true;
   link.starved = !link.state.may_post(bytes);
+  watch_credit(link);
   if (peer_.error() || bytes > peer_.limits().chunk_limit || link.starved) return false;
   const bool copied = link.state.will_copy(bytes);
   // With one lane there is nothing to weigh.
-  const double now = copied || peer_.lanes().size() < 2 ? 0 : peer_.now();
+  const bool is_timed = !copied && (peer_.lanes().size() > 1 || peer_.watch() != nullptr);
+  const double now = is_timed ? peer_.now() : 0;
   Lane* lane = choose(copied ? 0 : chunk_cost(bytes), now);
   if (lane == nullptr) return false;
   const std::uint64_t sequence = link.state.post(data, bytes, tag, key_of(lane->index(), lane->epoch()));
   if (!copied) {
-    link.state.measure(sequence, now);
+    link.state.measure(sequence, now, refused_);
     charge(link.state.chunk(sequence).lane, chunk_cost(bytes));
   }
+  watch_post(*lane, bytes, now);
   link.record->post(sequence + 1, bytes, tag.number);
   post_chunk(*lane, link, sequence);
   return true;
+}
+
+// How long there is no credit is measured for all links together: a lane that was idle meanwhile is not to blame.
+void Outbound::watch_credit(Sending& link) {
+  if (peer_.watch() == nullptr || link.starved == (link.starved_since != 0)) return;
+  const double now = peer_.now();
+  if (!link.starved) refused_ += now - link.starved_since;
+  link.starved_since = link.starved ? now : 0;
+}
+
+void Outbound::watch_post(const Lane& lane, std::size_t bytes, double now) {
+  if (peer_.watch() == nullptr) return;
+  const auto size = static_cast<std::uint32_t>(bytes);
+  if (now == 0) return peer_.watch()->count_quick(lane, size);
+  peer_.watch()->post(lane, {now, size, lane.handed_over()});
+}
+
+void Outbound::watch_done(const LinkSender::Completed& done, double now) {
+  if (peer_.watch() == nullptr) return;
+  const auto index = static_cast<std::uint32_t>(done.lane);
+  if (done.posted_at == 0) return peer_.watch()->forget(index);
+  const auto bytes = static_cast<std::uint32_t>(done.load - kFrameHeaderBytes);
+  const std::uint64_t operation = std::uint64_t{done.tag.signature} << 32 | done.tag.number;
+  peer_.watch()->complete(index, {done.posted_at, now, bytes, operation, done.refused});
 }
 
 void Outbound::post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence) {
@@ -185,6 +213,7 @@ void Outbound::discharge(const LinkSender::Completed& done, double now) {
   Load& load = loads_[static_cast<std::uint32_t>(done.lane)];
   if (load.lane != done.lane || done.load == 0) return;
   load.outstanding -= done.load;
+  watch_done(done, now);
   if (done.posted_at == 0) return;
   if (done.posted_at < load.last_done) {
     load.seconds += now - load.last_done;
@@ -251,6 +280,7 @@ void Outbound::resend(const LostLane& lost) {
       Lane& lane = roomy != nullptr ? *roomy : peer_.best_lane();
       link->state.resent(sequence, key_of(lane.index(), lane.epoch()), now);
       charge(link->state.chunk(sequence).lane, load);
+      if (load != 0) watch_post(lane, link->state.chunk(sequence).bytes, now);
       post_chunk(lane, *link, sequence);
     }
 }
@@ -261,7 +291,7 @@ void Outbound::on_close(const LinkId& id) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(id);
   completed_.clear();
   found->second->state.drop_all(completed_);
-  for (const auto& each : completed_) discharge({each.lane, each.load, 0}, 0);
+  for (const auto& each : completed_) discharge({each.lane, each.load}, 0);
   end_if_over(id);
 }
 
@@ -274,6 +304,7 @@ Status Outbound::on_ack(const FrameHeader& header) {
       std::any_of(completed_.begin(), completed_.end(), [](const auto& each) { return each.posted_at != 0; });
   const double now = measured ? peer_.now() : 0;
   for (const auto& each : completed_) discharge(each, now);
+  if (measured && peer_.watch() != nullptr) peer_.watch()->judge(now);
   found->second->record->third.set(found->second->state.acked());
   if (found->second->closed) end_if_over(header.link);
   return accepted;

@@ -58,6 +58,9 @@ class Outbound {
   void close(Sending& link);
   void end_if_over(const LinkId& id);
   void announce(const LinkId& id, FrameType type);
+  void watch_credit(Sending& link);
+  void watch_post(const Lane& lane, std::size_t bytes, double now);
+  void watch_done(const LinkSender::Completed& done, double now);
   void post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence);
   Lane* choose(std::size_t load, double now);
   bool has_room(const Load& load, double rate) const;
@@ -70,6 +73,7 @@ class Outbound {
   std::vector<Load> loads_;     // by lane index
   std::vector<LostLane> lost_;  // not fenced by the receiver yet: the latest of each index
   std::unordered_map<LinkId, std::shared_ptr<Sending>> links_;
+  double refused_ = 0;                            // seconds so far in which chunks waited for credit
   std::vector<LinkSender::Completed> completed_;  // scratch
 };
 

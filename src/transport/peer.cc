@@ -35,6 +35,10 @@ LaneSlot& Peer::slot_of(std::uint32_t index) {
   return slots_[index];
 }
 
+void Peer::note_slots() const {
+  for (std::uint32_t index = 0; watch_ && index < slots_.size(); ++index) watch_->note(index, slots_[index]);
+}
+
 void Peer::dial_lanes(std::uint32_t count, double patience) {
   dials_ = true;
   give_up_at_ = now() + patience;
@@ -63,6 +67,8 @@ bool Peer::lane_up(std::shared_ptr<Lane> lane) {
   note("up");
   quiet_[lane->index()] = {words_[lane->index()], now()};
   lanes_.push_back(lane);
+  if (watch_) watch_->lane_up(*lane, lane->index() == relay_);
+  note_slots();
   outbound_.lane_up(*lane);
   inbound_.tell_again();
   return true;
@@ -77,6 +83,8 @@ void Peer::lane_down(Lane& lane, const Error& why, bool orderly) {
   if (slot.state() == LaneState::suspect) --suspects_;
   slot.lost(now(), why.message);
   note("lost");
+  if (watch_) watch_->lane_down(*lost, why.message);
+  note_slots();
   lost->close();
   inbound_.lane_lost(*lost);
   if (error_) return;
@@ -95,10 +103,12 @@ void Peer::fail(const Error& why, bool orderly) {
   if (!orderly) log::warn("connection to {} failed: {}", name_, why.message);
   const auto lanes = std::exchange(lanes_, {});
   for (const auto& lane : lanes) {
+    if (watch_) watch_->lane_down(*lane, why.message);
     if (!orderly) lane->post(plain_frame(FrameType::gone, *lane), nullptr, true);
     lane->close();
     inbound_.lane_lost(*lane);
   }
+  if (watch_) watch_->end();
 }
 
 void Peer::dial_failed(const WantedLane& lane, const Error& why, bool refused) {
@@ -138,6 +148,7 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   give_up_unreachable(time);
   if (error_) return kNever;
   double next = unsettled_ ? time + kGlance : kNever;
+  if (watch_) watch_->glance(time);
   const bool relays = wants_relay(time);
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     LaneSlot& slot = slots_[index];
@@ -149,6 +160,7 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
     }
     next = std::min(next, slot.due());
   }
+  note_slots();
   if (dials_ && lanes_.empty() && !relays) next = std::min(next, direct_until_ + kRelayAfter);
   return next;
 }

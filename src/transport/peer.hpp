@@ -19,6 +19,7 @@
 #include "transport/inbound.hpp"
 #include "transport/lane.hpp"
 #include "transport/lane_slot.hpp"
+#include "transport/lane_watch.hpp"
 #include "transport/link.hpp"
 #include "transport/link_state.hpp"
 #include "transport/outbound.hpp"
@@ -32,6 +33,7 @@ struct PeerOptions {
   std::function<double()> clock;  // seconds; none: time stands still
   /// Told of each change, by a word that does not change: for tests and observers.
   std::function<void(const char*)> observer;
+  std::optional<LaneWatchOptions> watch;  // none: nothing is measured or recorded for others
 };
 
 /// A lane that is to be dialed.
@@ -46,7 +48,9 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
  public:
   /// `name` is for messages.
   Peer(std::string name, PeerOptions options)
-      : name_(std::move(name)), options_(std::move(options)), outbound_(*this), inbound_(*this) {}
+      : name_(std::move(name)), options_(std::move(options)), outbound_(*this), inbound_(*this) {
+    if (options_.watch) watch_ = std::make_unique<LaneWatch>(*options_.watch, name_);
+  }
 
   const std::string& name() const { return name_; }
   const LinkLimits& limits() const { return options_.limits; }
@@ -69,6 +73,8 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   /// Gives up lanes that went silent, probes, and says which lanes to dial. Returns when to be called again at the
   /// latest: seconds on the clock.
   double tick(std::vector<WantedLane>& wanted);
+  /// Null: nobody does.
+  LaneWatch* watch() const { return watch_.get(); }
   /// "lane 0 (10.0.0.1:80) healthy, lane 1 dead for 3.2 s: no carrier"
   std::string describe_lanes() const;
   /// All links get this error; all lanes are closed. `orderly`: the peer said goodbye.
@@ -98,6 +104,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   void note(const char* what) const {
     if (options_.observer) options_.observer(what);
   }
+  void note_slots() const;
   void judge(double now);
   void probe(double now);
   void give_up_unreachable(double now);
@@ -119,6 +126,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   double direct_until_ = 0;                  // when there last was another one
   bool unsettled_ = false;                   // something waits for an answer on some lane
   double give_up_at_ = kNever;               // where no lane has ever been up
+  std::unique_ptr<LaneWatch> watch_;
   Outbound outbound_;
   Inbound inbound_;
   std::optional<Error> error_;

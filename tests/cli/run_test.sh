@@ -217,6 +217,21 @@ demo_simulated_rails() {
   expect_line out 'Bandwidth: (1\.9|2\.0).* (0\.9|1\.0).* (1\.9|2\.0).* after\.'
 }
 
+demo_simulated_disturbance() {
+  expect_status 0 "$tutti" demo --scene disturbance --simulated
+  expect_line out 'The monitor: lane 1 dropped from (0\.9|1\.0).* to 0\.(4|5).* Gb/s \((4|5)[0-9] %\) for (19|20|21)\..* ms,'
+  expect_line out 'from [01]\.[0-9] ms (before|after) the rail was made slow: the path was congested\.'
+  [ ! -s err ] || fail "something on standard error"
+}
+
+demo_disturbance() {
+  expect_status 0 "$tutti" demo --scene disturbance
+  skip_without_rails
+  expect_line out 'broadcast of 8M between two hosts \(network namespaces\) with two rails'
+  expect_line out '.*rail1 slow.*as before'
+  expect_line out 'The monitor.*'
+}
+
 demo_without_root() {
   local as_nobody=()
   if [ "$(id -u)" = 0 ]; then as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups); fi

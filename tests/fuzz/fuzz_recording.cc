@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "monitor/recording.hpp"
+#include "monitor/situation.hpp"
 
 namespace {
 
@@ -18,9 +19,12 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-void give_a_head(std::vector<std::byte>& bytes) {
+std::vector<std::byte> behind_a_head(std::span<const std::byte> given) {
   const Shape shape{1, 2, 2, 1, 2, 2};
-  bytes.resize(Map::bytes(shape));
+  std::vector<std::byte> bytes(Map::bytes(shape));
+  const auto* const start = reinterpret_cast<const std::byte*>(&Map(bytes.data(), shape).communicator(0));
+  const auto offset = static_cast<std::size_t>(start - bytes.data());
+  std::copy_n(given.begin(), std::min(given.size(), bytes.size() - offset), bytes.begin() + static_cast<long>(offset));
   auto& head = *reinterpret_cast<Head*>(bytes.data());
   head.magic.set(kMagic);
   head.version.set(kVersion);
@@ -31,6 +35,7 @@ void give_a_head(std::vector<std::byte>& bytes) {
   head.lanes.set(shape.lanes);
   head.chunks.set(shape.chunks);
   head.events.set(shape.events);
+  return bytes;
 }
 
 void require_well_formed(const ProcessView& process) {
@@ -49,14 +54,19 @@ void require_well_formed(const ProcessView& process) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   const std::span<const std::byte> given = std::as_bytes(std::span(data, size)).subspan(1);
-  std::vector<std::byte> bytes(given.begin(), given.end());
-  if ((data[0] & 1) != 0) give_a_head(bytes);
+  const std::vector<std::byte> bytes =
+      (data[0] & 1) != 0 ? behind_a_head(given) : std::vector<std::byte>(given.begin(), given.end());
   const Source source{bytes.size(), [&](std::size_t offset, std::span<std::byte> to) {
                         if (offset > bytes.size() || to.size() > bytes.size() - offset) return false;
                         std::memcpy(to.data(), bytes.data() + offset, to.size());
                         return true;
                       }};
   const auto process = read_recording(source, false, Detail::all());
-  if (process) require_well_formed(*process);
+  if (!process) return 0;
+  require_well_formed(*process);
+  Snapshot snapshot;
+  snapshot.processes = {*process, *process};
+  snapshot.processes[0].alive = (data[0] & 2) != 0;
+  require(understand(snapshot).processes.size() == 2);
   return 0;
 }

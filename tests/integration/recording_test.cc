@@ -150,7 +150,8 @@ TEST_P(Recording, CountsAddUp) {
     // One may be between its record and its count.
     EXPECT_LE(communicator.done - summed, 1U);
     for (const monitor::LinkView& link : communicator.links) {
-      EXPECT_GE(link.posted, link.sent);
+      // What comes early is received before it is expected.
+      EXPECT_TRUE(link.receives || link.posted >= link.sent) << link.posted << " < " << link.sent;
       EXPECT_GE(link.sent, link.acked);
       EXPECT_GT(link.posted, 0U);
     }

@@ -1,7 +1,9 @@
 #include "transport/tcp/connection.hpp"
 
 #include <fmt/core.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -76,6 +78,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
     if (sent >= 0) {
       unanswered_reads_ = 0;
       settled_ = false;
+      written_ += static_cast<std::uint64_t>(sent);
       count(poller_->counters().bytes_sent, static_cast<std::uint64_t>(sent));
       return sent;
     }
@@ -192,6 +195,28 @@ double Connection::silence(double now) {
   if (waits && (answered_at_ == 0 || info.tcpi_bytes_acked != answered_)) answered_at_ = now;
   answered_ = info.tcpi_bytes_acked;
   return waits ? std::max(now - answered_at_, kJustNow) : kJustNow;
+}
+
+// Bytes in the socket are those that the kernel over there has not acknowledged. Where none of them are under way, it
+// has no room for them.
+monitor::PathView Connection::look() {
+  monitor::PathView view;
+  view.delivered = written_;
+  if (!socket_) return view;
+  int unacknowledged = 0;
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (::ioctl(socket_.get(), SIOCOUTQ, &unacknowledged) != 0 ||
+      ::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+    return view;
+  const auto in_socket = static_cast<std::uint64_t>(std::max(unacknowledged, 0));
+  view.delivered = written_ - std::min(written_, in_socket);
+  view.in_path = info.tcpi_unacked != 0 ? in_socket : 0;
+  view.lost = info.tcpi_total_retrans - std::min(info.tcpi_total_retrans, info.tcpi_dsack_dups);
+  view.is_held = in_socket == 0 && !outgoing_.empty();
+  view.receiver_full = static_cast<double>(info.tcpi_rwnd_limited) * 1e-6;
+  view.unread = static_cast<double>(info.tcpi_last_data_recv) * 1e-3;
+  return view;
 }
 
 void Connection::say_bye() {

@@ -33,6 +33,8 @@ class Connection final : public Lane {
   void forget_incoming(const LinkId& link) override;
   void close() override;
   double silence(double now) override;
+  monitor::PathView look() override;
+  std::uint64_t handed_over() const override { return written_; }
   std::string name() const override { return name_; }
   const SocketAddress& local() const { return local_; }
 
@@ -85,6 +87,7 @@ class Connection final : public Lane {
   std::uint64_t id_;
 
   std::deque<Outgoing> outgoing_;
+  std::uint64_t written_ = 0;  // bytes
   bool watching_writable_ = false;
   int unanswered_reads_ = 0;  // since anything was written
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <ctime>
 
+#include "base/clock.hpp"
 #include "base/settings.hpp"
 #include "transport/tcp/tcp_impl.hpp"
 
@@ -17,7 +18,19 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kAskEvery = 16;  // how often progress() asks epoll
-constexpr double kFarewell = 1.0;        // seconds to get queued frames out at the end
+constexpr double kGlanceMicroseconds = 50;
+constexpr int kLeastChunk = 4096;  // of TUTTI_TCP_CHUNK
+constexpr double kFarewell = 1.0;  // seconds to get queued frames out at the end
+
+/// Small chunks are wanted by who looks closely: they are acknowledged as closely.
+LinkLimits limits_of(std::size_t chunk) {
+  LinkLimits limits;
+  limits.chunk_limit = chunk;
+  limits.window = std::max(limits.window, 2 * chunk_cost(chunk));
+  limits.copy_limit = std::min(limits.copy_limit, chunk / 4);
+  limits.news_limit = std::min(limits.news_limit, 2 * chunk_cost(chunk));
+  return limits;
+}
 
 // Counts what happened anywhere that a sleeper might wait for; each thread remembers how far it has seen.
 std::atomic<std::uint64_t> g_happenings{0};
@@ -101,7 +114,26 @@ bool Tcp::Impl::drive_ready() {
   for (int i = 0; i < ready; ++i) moved = drive_one(events[i].data.u64, events[i].events) || moved;
   if (moved) wake();
   drop_removed();
+  glance();
   return moved;
+}
+
+// Whoever waits has the time.
+void Tcp::Impl::glance() {
+  const std::uint64_t now = ticks();
+  std::uint64_t last = glanced_.load(std::memory_order_relaxed);
+  if (now - last < ticks_of_microseconds(kGlanceMicroseconds)) return;
+  if (!glanced_.compare_exchange_strong(last, now, std::memory_order_relaxed)) return;
+  std::vector<std::shared_ptr<Peer>> busy;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, known] : peers_)
+      if (known.peer->watch() != nullptr && known.peer->watch()->is_busy()) busy.push_back(known.peer);
+  }
+  for (const auto& peer : busy) {
+    const std::unique_lock lock(peer->mutex(), std::try_to_lock);
+    if (lock) peer->watch()->glance(peer->now());
+  }
 }
 
 void Tcp::Impl::drop_removed() {
@@ -151,6 +183,7 @@ void Tcp::Impl::wait(std::chrono::microseconds at_most) {
     const timespec limit{static_cast<time_t>(us / 1000000), static_cast<long>(us % 1000000 * 1000)};
     ::ppoll(entries, 2, &limit, nullptr);
   }
+  glance();
   t_seen = g_happenings.load(std::memory_order_seq_cst);
   drives_.fetch_add(1, std::memory_order_relaxed);
   if (sleepers_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
@@ -178,6 +211,10 @@ Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions op
     if (!given) return fail(given.error().code, "TUTTI_SOURCE_PORTS: " + given.error().message);
     options.source_ports = *given;
   }
+  if (settings().tcp_chunk > 0 && settings().tcp_chunk < kLeastChunk)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("TUTTI_TCP_CHUNK='{}': expected at least {}", settings().tcp_chunk, kLeastChunk));
+  if (settings().tcp_chunk > 0) options.limits = limits_of(static_cast<std::size_t>(settings().tcp_chunk));
   auto impl = std::make_unique<Impl>(secret, std::move(options));
   if (auto listening = impl->listen(!secret.empty()); !listening) return tl::unexpected(listening.error());
   return std::shared_ptr<Tcp>(new Tcp(std::move(impl)));

@@ -76,6 +76,7 @@ class Tcp::Impl final : public Reception::Host {
     return options_.source_ports.first == 0 ? 0 : options_.source_ports.last - options_.source_ports.first + 1;
   }
   bool drive_ready();
+  void glance();
   void drop_removed();
   bool drive_one(std::uint64_t id, std::uint32_t events);
   void watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer);
@@ -104,9 +105,10 @@ class Tcp::Impl final : public Reception::Host {
   std::unordered_map<std::uint64_t, Watched> watched_;
 
   std::atomic<std::uint64_t> drives_{0};
-  std::atomic<std::uint64_t> turns_{0};  // of progress()
-  std::atomic<std::uint64_t> hot_{0};    // the connection that last brought something
-  std::uint64_t drives_seen_ = 0;        // by the thread
+  std::atomic<std::uint64_t> turns_{0};    // of progress()
+  std::atomic<std::uint64_t> hot_{0};      // the connection that last brought something
+  std::atomic<std::uint64_t> glanced_{0};  // ticks, when chunks that are overdue were last looked at
+  std::uint64_t drives_seen_ = 0;          // by the thread
   std::atomic<int> sleepers_{0};
   Ports ports_;            // the thread's
   bool stopping_ = false;  // there is no thread any more

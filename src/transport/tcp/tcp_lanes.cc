@@ -6,6 +6,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "monitor/recorder.hpp"
 #include "transport/tcp/tcp_impl.hpp"
 
 namespace tutti {
@@ -73,6 +74,13 @@ Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string&
   options.times.longest_hold = std::max(settings().lane_hold, options.times.first_hold);
   options.only_one_lane = settings().lanes == "backup";
   options.clock = steady_seconds;
+  if (monitor::Recorder& recorder = monitor::Recorder::of_process(); recorder.is_on()) {
+    options.watch.emplace();
+    options.watch->recorder = &recorder;
+    options.watch->process = ways_.number_of(key.first);
+    options.watch->monitor.window = settings().monitor_window;
+    options.watch->monitor.stamps_per_second = 1e6 * ticks_per_microsecond();
+  }
   known.peer = std::make_shared<Peer>(name, std::move(options));
   return known;
 }

@@ -91,7 +91,11 @@ std::size_t Ways::announced() const {
 
 void Ways::introduce(std::vector<Neighbour> all) {
   const std::lock_guard lock(mutex_);
-  for (Neighbour& each : all) directory_[each.endpoint.id] = std::move(each);
+  int number = 0;
+  for (Neighbour& each : all) {
+    each.number = number++;
+    directory_[each.endpoint.id] = std::move(each);
+  }
 }
 
 void Ways::follow(const Endpoint& endpoint) {
@@ -102,6 +106,12 @@ void Ways::follow(const Endpoint& endpoint) {
 bool Ways::knows(const ProcessId& process) const {
   const std::lock_guard lock(mutex_);
   return directory_.contains(process);
+}
+
+int Ways::number_of(const ProcessId& process) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = directory_.find(process);
+  return found == directory_.end() ? -1 : found->second.number;
 }
 
 std::vector<Neighbour> Ways::neighbours_of(const ProcessId& process) const {

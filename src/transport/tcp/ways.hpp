@@ -19,6 +19,7 @@ namespace tutti {
 struct Neighbour {
   Endpoint endpoint;
   std::uint64_t host = 0;
+  int number = -1;  // in the order they were introduced
 };
 
 class Ways {
@@ -38,6 +39,8 @@ class Ways {
   /// A process has other addresses now.
   void follow(const Endpoint& endpoint);
   bool knows(const ProcessId& process) const;
+  /// Of a process in the job; -1: not known.
+  int number_of(const ProcessId& process) const;
 
   /// One for each address of a process.
   std::vector<Rail> direct(const std::vector<SocketAddress>& remote) const;

@@ -1,0 +1,50 @@
+// Sends lines to a collector over TCP. Where it cannot be reached, does not read, or goes away: lines are kept up to a
+// bound, the connection is tried again with growing pauses, and nothing waits. What the kernel had taken when a
+// connection broke is lost. One thread; times are monotonic seconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "agent/outbox.hpp"
+#include "agent/pacing.hpp"
+#include "base/fd.hpp"
+#include "base/net.hpp"
+
+namespace tutti::agent {
+
+class Collector {
+ public:
+  explicit Collector(HostPort where) : where_(std::move(where)) {}
+
+  void push(std::string line) { outbox_.push(std::move(line)); }
+  void work(double now);
+
+  /// When work() has something to do, besides what the descriptor tells; never: infinity.
+  double due() const;
+  /// To poll for events(); -1: none.
+  int descriptor() const { return connection_.get(); }
+  short events() const;
+  bool is_connected() const { return state_ == State::connected; }
+  std::uint64_t dropped() const { return outbox_.dropped(); }
+
+ private:
+  enum class State { apart, connecting, connected };
+
+  Status connect(double now);
+  Status finish();
+  Status exchange(double now);
+  void fail_at(double now, const std::string& why);
+
+  HostPort where_;
+  Outbox outbox_;
+  State state_ = State::apart;
+  Fd connection_;
+  double retry_ = 0;      // while apart
+  double give_up_ = 0;    // while connecting
+  double connected_ = 0;  // since when
+  Backoff backoff_{0.5, 30};
+  LogGate gate_;
+};
+
+}  // namespace tutti::agent

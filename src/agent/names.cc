@@ -1,0 +1,72 @@
+#include "agent/names.hpp"
+
+#include <fmt/core.h>
+
+#include "monitor/layout.hpp"
+
+namespace tutti::agent {
+namespace {
+
+struct Size {
+  std::uint64_t number;
+  std::string_view unit;
+};
+
+Size readable(std::uint64_t bytes) {
+  if (bytes >= 1 << 20) return {bytes >> 20, "MB"};
+  if (bytes >= 1 << 10) return {bytes >> 10, "KB"};
+  return {bytes, "B"};
+}
+
+}  // namespace
+
+std::string_view nccl_name(Collective collective, bool sends) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return "AllReduce";
+    case Collective::reduce:
+      return "Reduce";
+    case Collective::broadcast:
+      return "Broadcast";
+    case Collective::all_gather:
+      return "AllGather";
+    case Collective::reduce_scatter:
+      return "ReduceScatter";
+    case Collective::all_to_all:
+      return "AlltoAll";
+    case Collective::gather:
+      return "Gather";
+    case Collective::scatter:
+      return "Scatter";
+    case Collective::barrier:
+      return "Barrier";
+    case Collective::point_to_point:
+      return sends ? "Send" : "Recv";
+  }
+  return "Unknown";
+}
+
+std::string size_range(int size_class) {
+  const Size from = readable(size_class == 0 ? 0 : monitor::size_class_limit(size_class - 1));
+  if (size_class + 1 == monitor::kSizeClasses) return fmt::format(">{}{}", from.number, from.unit);
+  const Size to = readable(monitor::size_class_limit(size_class));
+  return fmt::format("{}{}-{}{}", from.number, from.unit == to.unit ? "" : from.unit, to.number, to.unit);
+}
+
+double bus_factor(Collective collective, int ranks) {
+  const double n = ranks;
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (n - 1) / n;
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+    case Collective::gather:
+    case Collective::scatter:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace tutti::agent
