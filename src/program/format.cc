@@ -2,12 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <sstream>
-
+#include "base/text_file.hpp"
 #include "program/check.hpp"
 #include "program/format_json.hpp"
 
@@ -16,15 +11,6 @@ namespace {
 
 bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-tl::unexpected<Error> system_error(const std::string& path, std::string_view what) {
-  return fail(ErrorCode::system, fmt::format("{}: cannot be {}: {}", path, what, std::strerror(errno)));
-}
-
-Error about(const std::string& path, Error error) {
-  error.message = fmt::format("{}: {}", path, error.message);
-  return error;
 }
 
 }  // namespace
@@ -41,13 +27,10 @@ Result<Program> parse_program(std::string_view text) {
 }
 
 Result<Program> load_program(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return system_error(path, "opened");
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad() || text.bad()) return system_error(path, "read");
-  Result<Program> program = parse_program(text.str());
-  if (!program) return tl::unexpected(about(path, program.error()));
+  const Result<std::string> text = read_text(path);
+  if (!text) return tl::unexpected(text.error());
+  Result<Program> program = parse_program(*text);
+  if (!program) return tl::unexpected(about_file(path, program.error()));
   return program;
 }
 
@@ -56,14 +39,8 @@ Status save_program(const Program& program, const std::string& path, const Msccl
   if (!xml && !ends_with(path, ".json"))
     return fail(ErrorCode::invalid_argument, fmt::format("{}: the name must end in .json or .xml", path));
   const Result<std::string> text = xml ? save_msccl(program, options) : save_json(program);
-  if (!text) return tl::unexpected(about(path, text.error()));
-  const std::string draft = path + ".part";
-  std::ofstream file(draft, std::ios::binary | std::ios::trunc);
-  file << *text;
-  file.close();
-  if (!file) return system_error(draft, "written");
-  if (std::rename(draft.c_str(), path.c_str()) != 0) return system_error(path, "replaced");
-  return {};
+  if (!text) return tl::unexpected(about_file(path, text.error()));
+  return replace_text(path, *text);
 }
 
 }  // namespace tutti

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "program/json_value.hpp"
+#include "base/json_value.hpp"
 #include "program/pattern.hpp"
 
 namespace tutti {

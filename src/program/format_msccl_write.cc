@@ -5,9 +5,9 @@
 #include <optional>
 #include <set>
 
+#include "base/xml_text.hpp"
 #include "program/format_msccl.hpp"
 #include "program/show.hpp"
-#include "program/xml_text.hpp"
 
 namespace tutti {
 namespace {

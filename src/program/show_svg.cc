@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/xml_text.hpp"
 #include "program/show.hpp"
-#include "program/xml_text.hpp"
 
 namespace tutti {
 namespace {

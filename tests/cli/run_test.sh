@@ -181,6 +181,26 @@ other_commands() {
   grep -q 'not-there.json' err || fail "the missing file is not named"
 }
 
+topologies() {
+  expect_status 0 "$tutti" topo list
+  expect_line out 'dgx-a100 .*'
+  expect_status 0 "$tutti" topo show ndv2 --nodes 2 --json -o ndv2.json
+  expect_status 0 "$tutti" topo show ndv2.json -o ndv2.svg
+  grep -q '<svg' ndv2.svg || fail "no picture was drawn"
+  expect_status 0 "$tutti" topo bound ndv2 --nodes 2 -o proofs
+  expect_line out 'all_gather .* 25\.000'
+  # What was proven of the builtin is proven of its file, and of nothing else.
+  expect_status 0 "$tutti" topo check proofs/all_gather.0.json ndv2.json
+  expect_line out 'proven: all_gather .* B / 25 GB/s'
+  expect_status 1 "$tutti" topo check proofs/all_gather.0.json dgx-a100 --nodes 2
+  grep -q 'rejected' err || fail "a certificate of another topology was taken"
+  sed 's/"rate": "0.00000000004"/"rate": "0.00000000005"/' proofs/all_gather.0.json >tampered.json
+  expect_status 1 "$tutti" topo check tampered.json ndv2.json
+  grep -q 'claims 0.00000000005 seconds per byte' err || fail "a tampered certificate was taken"
+  expect_status 1 "$tutti" topo show no-such-topology
+  grep -q 'no-such-topology' err || fail "the missing topology is not named"
+}
+
 # The sentences at the end of the scene with the rails, on standard output only.
 expect_story() {
   expect_line out '          rail1 down'

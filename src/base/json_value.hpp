@@ -29,6 +29,7 @@ class JsonValue {
 
   bool is_object() const { return value_->is_object(); }
   bool is_array() const { return value_->is_array(); }
+  bool is_number() const { return value_->is_number(); }
   bool is_text() const { return value_->is_string(); }
 
   /// Fails unless this is an object whose keys are all among `allowed`.
@@ -40,6 +41,8 @@ class JsonValue {
   std::vector<JsonValue> elements() const;
 
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
+  /// A number, whole or not, as the shortest decimal text that reads back as it; for exact arithmetic on decimals.
+  std::string decimal() const;
   const std::string& text() const;
   bool flag() const;
 

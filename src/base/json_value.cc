@@ -1,4 +1,4 @@
-#include "program/json_value.hpp"
+#include "base/json_value.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -75,6 +75,11 @@ std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
   if (too_large || number < least || number > most)
     fail(fmt::format("{} is out of range; expected {} to {}", shown(), least, most));
   return number;
+}
+
+std::string JsonValue::decimal() const {
+  if (!value_->is_number()) fail(fmt::format("{} is no number", shown()));
+  return value_->dump();
 }
 
 const std::string& JsonValue::text() const {
