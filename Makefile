@@ -17,7 +17,7 @@ build: ## the library and the tutti command, into build/lib and build/bin
 	@test -f $(BUILD)/CMakeCache.txt || cmake --preset release -DTUTTI_TESTS=OFF
 	@cmake --build $(BUILD) -j $(JOBS) --target tutti tutti_command
 
-demo: build ## four ranks on this machine run every collective, verified; then a network port fails
+demo: build ## four ranks run every collective, verified; then network ports fail and slow down
 	@$(TUTTI) demo
 
 test: ## all tests
@@ -54,9 +54,9 @@ bench-monitor-quick: monitor-build ## the same in two minutes
 
 .PHONY: bench-monitor bench-monitor-quick monitor-build
 monitor-build:
-	@scripts/install-deps bench
-	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank
+	@scripts/install-deps bench test
+	@cmake --preset release -DTUTTI_TESTS=ON -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-quick bench-compare bench-failover bench-failover-quick failover-build
 failover-build:

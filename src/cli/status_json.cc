@@ -79,6 +79,7 @@ class StatusJson {
     return {{"rank", rank.rank},
             {"pid", rank.pid},
             {"alive", rank.alive},
+            {"stopped", rank.stopped},
             {"ended", rank.ended},
             {"state", name_of(rank.state)},
             {"error", rank.error},

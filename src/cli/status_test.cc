@@ -114,7 +114,7 @@ TEST(StatusText, folds_lanes_that_are_well_and_shows_each_where_one_is_not) {
   ProcessView view = process(0, 2);
   view.lanes = {lane(0), lane(1)};
   const std::string well = text_of_snapshot(snapshot_of({view}));
-  EXPECT_NE(well.find("0  node-b  all 2  healthy  2.0 GB/s  2.0 GB/s"), std::string::npos) << well;
+  EXPECT_NE(well.find("0  rank 1  all 2  healthy  2.0 GB/s  2.0 GB/s"), std::string::npos) << well;
   view.lanes[1].condition = Condition::dropped;
   view.lanes[1].cause = Cause::receiver_late;
   view.lanes[1].rate = 5e8;
@@ -169,7 +169,7 @@ TEST(TopView, tells_rates_between_two_looks) {
   EXPECT_EQ(frame.head[0], "tutti top: 1 processes, 1 ranks; 100 op/s, 2.0 MB/s; all is well");
   ASSERT_EQ(frame.body.size(), 5U);
   EXPECT_EQ(frame.body[1], "world            0  100   100   2.0 MB    75 %     25 %");
-  EXPECT_EQ(frame.body[4], "   0  node-b     0   2.0 MB  1.0 GB   1.0 GB  █▄               healthy");
+  EXPECT_EQ(frame.body[4], "   0  rank 1     0   2.0 MB  1.0 GB   1.0 GB  █▄               healthy");
 }
 
 TEST(TopView, counts_a_rank_that_hangs_as_waiting_all_the_time) {

@@ -51,6 +51,7 @@ Activity activity_of(const CommunicatorSituation& communicator, const RankSituat
   for (const Blocker& blocker : communicator.blockers)
     if (blocker.rank == rank.rank && blocker.seconds >= kLong) activity.color = Color::red;
   if (rank.state != CommunicatorRecord::alive) activity.note = name_of(rank.state);
+  if (rank.stopped) activity.note = "is stopped";
   if (!rank.alive) activity.note = rank.ended ? "has ended" : "was killed";
   if (!rank.alive || rank.state == CommunicatorRecord::broken) activity.color = Color::red;
   return activity;

@@ -17,6 +17,7 @@ RankSituation rank_of(const CommunicatorView& view, const ProcessView& process, 
   rank.process = index;
   rank.pid = process.pid;
   rank.alive = process.alive;
+  rank.stopped = process.stopped;
   rank.ended = process.ended;
   rank.state = view.state;
   rank.error = view.error;

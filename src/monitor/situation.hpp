@@ -25,7 +25,8 @@ struct RankSituation {
   std::size_t process = 0;  // index in Situation::processes
   int pid = 0;
   bool alive = false;
-  bool ended = false;  // its process left in order
+  bool stopped = false;  // by a signal, or a debugger
+  bool ended = false;    // its process left in order
   CommunicatorRecord::State state{};
   std::string error;
   std::uint64_t entered = 0, done = 0, ends_entered = 0, ends_done = 0;

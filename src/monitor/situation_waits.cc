@@ -71,6 +71,7 @@ void explain(Blocker& blocker, const RankSituation* rank, const Wait& wait, doub
                                          : fmt::format("is at work in {}, {}", title_of(rank->pending[0].operation),
                                                        steps_of(rank->pending[0]));
   }
+  if (rank != nullptr && rank->stopped) blocker.text = "is stopped, by a signal or a debugger; it " + blocker.text;
 }
 
 /// The longest wait of each rank.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "base/fd.hpp"
 #include "base/settings.hpp"
@@ -27,6 +28,19 @@ bool read_all(int file, std::size_t offset, std::span<std::byte> to) {
   return true;
 }
 
+/// Whether a living process stands still; false where it is not to be found, as from another pid namespace.
+bool is_stopped(const ProcessView& process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process.pid));
+  std::string stat;
+  if (!std::getline(file, stat)) return false;
+  // "PID (name) T ...", and the name may hold anything.
+  const std::size_t begin = stat.find('('), end = stat.rfind(')');
+  if (begin == std::string::npos || end == std::string::npos || end + 2 >= stat.size()) return false;
+  const std::string name = stat.substr(begin + 1, end - begin - 1);
+  const char state = stat[end + 2];
+  return process.command.starts_with(name) && (state == 'T' || state == 't');
+}
+
 /// Nothing where the file went away meanwhile, as that of a process does that leaves in order.
 Result<std::optional<ProcessView>> read_file(const std::string& path, const Detail& detail) {
   // Without O_NONBLOCK, whoever put a pipe there would have us wait.
@@ -43,6 +57,7 @@ Result<std::optional<ProcessView>> read_file(const std::string& path, const Deta
   if (!process) return tl::unexpected(process.error());
   process->file = path;
   process->alive = alive;
+  process->stopped = alive && is_stopped(*process);
   return *std::move(process);
 }
 

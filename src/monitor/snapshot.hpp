@@ -140,7 +140,8 @@ struct ProcessView {
   std::string file;
   int pid = 0;
   bool alive = false;
-  bool ended = false;  // it left in order
+  bool stopped = false;  // by a signal, or a debugger
+  bool ended = false;    // it left in order
   std::string host, command, launcher_job;
   std::int64_t clock_offset = 0;             // ns
   std::optional<std::uint64_t> clock_error;  // ns

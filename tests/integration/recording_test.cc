@@ -132,6 +132,7 @@ TEST_P(Recording, NamesWhomEachWaitsFor) {
     // Whoever waits for the other rank that waits leads on to the one that stopped.
     return zero->awaited == 2 || one->awaited == 2;
   }));
+  EXPECT_TRUE(see([&](const Snapshot& all) { return find(all, 2)->stopped && !find(all, 1)->stopped; }));
   job_->kill(2, SIGCONT);
   const std::uint64_t then = find(look(), 0)->communicators[0].done;
   EXPECT_TRUE(see([&](const Snapshot& all) { return find(all, 0)->communicators[0].done > then + 3; }));
