@@ -90,8 +90,15 @@ Options Options::from_environment() {
 
 Communicator::Communicator(std::shared_ptr<CommunicatorImpl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
-Communicator& Communicator::operator=(Communicator&&) noexcept = default;
-Communicator::~Communicator() = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  if (this == &other) return *this;
+  if (impl_ != nullptr) impl_->let_go();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+Communicator::~Communicator() {
+  if (impl_ != nullptr) impl_->let_go();
+}
 
 int Communicator::rank() const { return impl_->rank(); }
 int Communicator::size() const { return impl_->size(); }

@@ -110,6 +110,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   using AgreementHandler = std::function<void(const Message&)>;
   void on_agreement(AgreementHandler handler);
 
+  /// Its user has no more need of it. Threads of ours may still look at it for a while, even beyond the end of main().
+  void let_go();
+
   /// Waits until this rank is not in the middle of a step.
   void wait_outside() const;
 

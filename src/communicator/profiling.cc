@@ -47,6 +47,12 @@ void CommunicatorImpl::open_profiler() {
   profiler_ = profiler->open({identity_.id, options_.name, layout_.hosts, size(), rank()});
 }
 
+void CommunicatorImpl::let_go() {
+  if (profiler_ == nullptr || !idle() || !take_token()) return;
+  profiler_.reset();
+  give_token();
+}
+
 void CommunicatorImpl::profile_entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send,
                                        void* recv) {
   const Call& call = operation.call;
