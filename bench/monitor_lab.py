@@ -98,6 +98,16 @@ class Watched:
             if rank.poll() is not None:
                 raise LabError(f"rank {number} has ended")
 
+    def await_operation(self):
+        """Until rank 0 has begun another operation."""
+        def latest():
+            return max((chunk["operation"] for chunk in self.chunks[-64:] if chunk["pid"] == self.ranks[0].pid), default=-1)
+        now, deadline = latest(), time.monotonic() + 5
+        while latest() == now:
+            if time.monotonic() > deadline:
+                raise LabError("no operation began within 5 s")
+            time.sleep(0.002)
+
     def events_of(self, rank, kinds, start, end):
         """What a rank has told of lanes, of a time that touches start to end."""
         pid = self.ranks[rank].pid

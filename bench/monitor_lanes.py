@@ -119,11 +119,14 @@ class Bench:
                 for number in range(self.cases):
                     for what, inject, causes in kinds:
                         self.progress.step(f"{what}: {number + 1} of {self.cases}")
-                        job.sleep(0.3 + self.random.random() * 0.05)
+                        job.sleep(0.3)
+                        # In the midst of an operation: time between two of them is nobody's fault.
+                        job.await_operation()
+                        job.sleep(0.03 + self.random.random() * 0.05)
                         start = time.monotonic()
                         inject(job)
                         end = max(time.monotonic(), start + (LATE if what == "rank 2 comes late" else 0))
-                        job.sleep(0.3)
+                        job.sleep(0.3 + end - time.monotonic())
                         for rank, cause in causes.items():
                             told = most_of(job.events_of(rank, LABELS, start, end), start, end)
                             label = told["cause"] if told else "nothing"
