@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <string_view>
+
 #include "monitor/layout.hpp"
 
 namespace tutti::agent {
@@ -19,32 +21,6 @@ Size readable(std::uint64_t bytes) {
 }
 
 }  // namespace
-
-std::string_view nccl_name(Collective collective, bool sends) {
-  switch (collective) {
-    case Collective::all_reduce:
-      return "AllReduce";
-    case Collective::reduce:
-      return "Reduce";
-    case Collective::broadcast:
-      return "Broadcast";
-    case Collective::all_gather:
-      return "AllGather";
-    case Collective::reduce_scatter:
-      return "ReduceScatter";
-    case Collective::all_to_all:
-      return "AlltoAll";
-    case Collective::gather:
-      return "Gather";
-    case Collective::scatter:
-      return "Scatter";
-    case Collective::barrier:
-      return "Barrier";
-    case Collective::point_to_point:
-      return sends ? "Send" : "Recv";
-  }
-  return "Unknown";
-}
 
 std::string size_range(int size_class) {
   const Size from = readable(size_class == 0 ? 0 : monitor::size_class_limit(size_class - 1));

@@ -1,15 +1,13 @@
-// How operations are called in metrics: as NCCL calls them, so that dashboards made for NCCL Inspector show ours.
+// How sizes and bandwidths are told in metrics: as by NCCL's tools, so that dashboards made for NCCL Inspector show
+// ours.
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "program/program.hpp"
 
 namespace tutti::agent {
 
-/// "AllReduce"; point-to-point: "Send" or "Recv".
-std::string_view nccl_name(Collective collective, bool sends);
 /// "64-256KB", of a size class (monitor/layout.hpp).
 std::string size_range(int size_class);
 /// What bytes over time are multiplied with to have the bandwidth of the bus, as NCCL's tests define it.

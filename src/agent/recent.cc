@@ -6,6 +6,7 @@
 
 #include "agent/names.hpp"
 #include "base/version.hpp"
+#include "program/nccl_names.hpp"
 
 namespace tutti::agent {
 namespace {
@@ -25,7 +26,7 @@ Labels labels_of(const monitor::ProcessView& process, const monitor::Communicato
       .add("comm_name", or_unknown(communicator.name))
       .add("n_nodes", communicator.hosts)
       .add("nranks", communicator.size)
-      .add(is_point_to_point ? "p2p_operation" : "collective", nccl_name(operation.collective, operation.sends))
+      .add(is_point_to_point ? "p2p_operation" : "collective", nccl_name_of(operation.collective, operation.sends))
       .add("message_size", size_range(monitor::size_class(operation.bytes)));
   if (!is_point_to_point) labels.add("algo_proto", or_unknown(operation.program));
   labels.add("rank", communicator.rank).add("pid", process.pid).add("comm_id", fmt::format("{:016x}", communicator.id));

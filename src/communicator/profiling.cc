@@ -1,35 +1,10 @@
 // What a communicator tells a profiler plugin, in NCCL's words.
 #include "communicator/impl.hpp"
 #include "profiler/profiler.hpp"
+#include "program/nccl_names.hpp"
 
 namespace tutti {
 namespace {
-
-const char* function_name(const Call& call) {
-  switch (call.collective) {
-    case Collective::all_reduce:
-      return "AllReduce";
-    case Collective::reduce:
-      return "Reduce";
-    case Collective::broadcast:
-      return "Broadcast";
-    case Collective::all_gather:
-      return "AllGather";
-    case Collective::reduce_scatter:
-      return "ReduceScatter";
-    case Collective::all_to_all:
-      return "AlltoAll";
-    case Collective::gather:
-      return "Gather";
-    case Collective::scatter:
-      return "Scatter";
-    case Collective::barrier:
-      return "Barrier";  // NCCL has none
-    case Collective::point_to_point:
-      return call.sends ? "Send" : "Recv";
-  }
-  return "Invalid";
-}
 
 /// Plugins take the size of an element from here. For unsigned bytes NCCL has no name that they would know.
 const char* type_name(DataType type) {
@@ -57,7 +32,7 @@ void CommunicatorImpl::profile_entered(Operation& operation, OperationTag tag, c
                                        void* recv) {
   const Call& call = operation.call;
   profiler::Call told;
-  told.function = function_name(call);
+  told.function = nccl_name_of(call.collective, call.sends);
   told.point_to_point = call.collective == Collective::point_to_point;
   told.type = type_name(call.type);
   told.count = call.uneven ? bytes_of(call, size()) / size_of(call.type) : call.count;

@@ -14,6 +14,7 @@
 #include "base/settings.hpp"
 #include "monitor/folder.hpp"
 #include "monitor/recording.hpp"
+#include "tutti/monitor.hpp"
 
 namespace tutti::monitor {
 namespace {
@@ -116,18 +117,10 @@ Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& de
 
 std::string peer_of(const LaneView& lane) { return lane.peer < 0 ? lane.peer_name : fmt::format("rank {}", lane.peer); }
 
-const char* name_of(EventKind kind) {
-  static constexpr const char* kNames[] = {
-      "communicator_created", "communicator_closed", "communicator_broken", "rank_late",   "lane_up", "lane_down",
-      "lane_dropped",         "lane_recovered",      "lane_stalled",        "lanes_uneven"};
-  static_assert(std::size(kNames) == kEventKinds);
-  return kNames[static_cast<std::size_t>(kind)];
-}
+// The words for events are the same inside the process and outside.
+const char* name_of(EventKind kind) { return tutti::name_of(static_cast<MonitorEvent::Kind>(kind)).data(); }
 
-const char* name_of(Cause cause) {
-  static constexpr const char* kNames[] = {"none", "sender_starved", "receiver_late", "path_congested"};
-  return kNames[static_cast<std::size_t>(cause)];
-}
+const char* name_of(Cause cause) { return tutti::name_of(static_cast<MonitorEvent::Cause>(cause)).data(); }
 
 const char* name_of(Condition condition) {
   static constexpr const char* kNames[] = {"normal", "dropped", "stalled"};
