@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -135,7 +136,8 @@ Status Image::fill_ring(Record& first, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     Record& record = (&first)[i];
     const std::uint64_t index = record.index.get();
-    const bool same = std::memcmp(&record, second->get() + i * sizeof(Record), sizeof(Record)) == 0;
+    const auto* const read_first = reinterpret_cast<const std::byte*>(&record);
+    const bool same = std::equal(read_first, read_first + sizeof(Record), second->get() + i * sizeof(Record));
     if (!same || ((index - 1) & (count - 1)) != i) record.index.set(0);
   }
   return {};
