@@ -71,7 +71,13 @@ shows_what_a_killed_rank_did() {
   second=$(basename "$(recordings | tail -1)")
   kill -STOP "${second%%-*}"
   hangs() {
-    "$tutti" trace -o hung.json && "$check" hung.json "X:all_reduce (under way)" "X:waiting for rank"
+    sleep 0.1
+    "$tutti" trace -o hung.json && "$check" hung.json "X:all_reduce (under way)" "X:waiting for rank" && return
+    # It was stopped elsewhere, as in a barrier.
+    kill -CONT "${second%%-*}"
+    sleep 0.05
+    kill -STOP "${second%%-*}"
+    return 1
   }
   wait_until hangs
   kill -KILL "${first%%-*}"
