@@ -26,8 +26,6 @@ from run import Progress
 PARTS = ("simulated", "transient", "labels", "windows")
 CHUNK = 32768  # at 1 Gb/s a quarter of a millisecond
 CUT = 0.02
-LABEL_MBIT = 300
-LABEL_BYTES = 10 << 20  # of an operation: 0.28 s
 LATE = 0.32  # seconds in which a rank that is to come late does: an operation, and the 40 ms it is late
 LABELS = ("lane_recovered", "lane_stalled")
 
@@ -104,8 +102,7 @@ class Bench:
         """Three ranks in a row; broadcasts pass the second. What is done, and what the lanes of ranks 0 and 1 say of it."""
         right, wrong = 0, []
         with Rails(3, 1) as rails:
-            # Slow enough that three ranks and their network leave two cores idle: else cores are late, and seen to be.
-            shapers = [Shaper(host, 1, LABEL_MBIT) for host in rails.hosts]
+            shapers = [Shaper(host, 1) for host in rails.hosts]
             kinds = (
                 ("the rail of rank 0 is slow", lambda job: slow(shapers[0], 0.03 + self.random.random() * 0.05),
                  {0: "path_congested", 1: "sender_starved"}),
@@ -117,7 +114,7 @@ class Bench:
                  {1: "sender_starved"}),
                 ("rank 2 comes late", lambda job: job.ranks[2].send_signal(signal.SIGUSR1), {1: "receiver_late"}),
             )
-            with self.watched(rails, "--bytes", LABEL_BYTES, TUTTI_SELECT="broadcast:*:ring") as job:
+            with self.watched(rails, "--bytes", 32 << 20, TUTTI_SELECT="broadcast:*:ring") as job:
                 job.sleep(2)
                 for number in range(self.cases):
                     for what, inject, causes in kinds:
@@ -178,9 +175,9 @@ class Bench:
 
 
 def slow(shaper, seconds):
-    shaper.set(0, shaper.mbit * 2 // 5)
+    shaper.set(0, 400)
     time.sleep(seconds)
-    shaper.set(0, shaper.mbit)
+    shaper.set(0, 1000)
 
 
 def stop(rank, seconds):
