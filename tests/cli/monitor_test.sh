@@ -22,7 +22,11 @@ fail() {
 
 # Waits for a condition, not for a time; ctest's limit ends it when it never comes.
 wait_until() {
-  until "$@" 2>/dev/null; do sleep 0.05; done
+  local deadline=$((SECONDS + 30))
+  until "$@" 2>/dev/null; do
+    [ "$SECONDS" -lt "$deadline" ] || fail "not within 30 s: $*"
+    sleep 0.05
+  done
 }
 
 status_says() {

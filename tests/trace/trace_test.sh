@@ -30,7 +30,11 @@ fail() {
 
 # Waits for a condition, not for a time; ctest's limit ends it when it never comes.
 wait_until() {
-  until "$@" >/dev/null 2>&1; do sleep 0.01; done
+  local deadline=$((SECONDS + 30))
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$deadline" ] || fail "not within 30 s: $*"
+    sleep 0.01
+  done
 }
 
 recordings() { find "$work" -name '*.rec' | sort; }
