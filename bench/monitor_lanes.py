@@ -144,7 +144,9 @@ class Bench:
         self.labelled.append((where, right, drops))
 
     def judge_labels(self):
-        if self.labelled:
+        for where, right, drops in self.labelled:
+            self.results.add(f"{drops} drops {where}: cause right", "percent", [100 * right / drops], 99, at_least=True)
+        if len(self.labelled) > 1:
             right, drops = (sum(each[i] for each in self.labelled) for i in (1, 2))
             what = f"{drops} drops {' and '.join(each[0] for each in self.labelled)}: cause right"
             self.results.add(what, "percent", [100 * right / drops], 99, at_least=True)

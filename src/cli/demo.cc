@@ -162,9 +162,9 @@ int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arg
 }  // namespace
 
 void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
-  auto* command = app.add_subcommand(
-      "demo",
-      "Run every collective on four ranks of this machine and verify the results; then let a network port fail");
+  auto* command = app.add_subcommand("demo",
+                                     "Run every collective on four ranks of this machine and verify the results; then "
+                                     "let a network port fail, and slow down");
   auto options = std::make_shared<DemoOptions>();
   command->add_option("-N,--ranks", options->ranks, "processes to start")
       ->check(CLI::Range(1, 64))
