@@ -177,8 +177,8 @@ int run(int argc, char** argv) {
   if (arguments.forbids_attach) forbid_attach();
   Options options = Options::from_environment();
   options.timeout = arguments.timeout;
-  // Never destroyed: a rank that is about to die does not clean up.
-  auto* const communicator = new Result<Communicator>(Communicator::create_from_environment(options));
+  // Never destroyed, and reachable to the end: a rank that is about to die does not clean up.
+  static auto* const communicator = new Result<Communicator>(Communicator::create_from_environment(options));
   if (!*communicator) {
     say_failed(communicator->error());
     return 1;
