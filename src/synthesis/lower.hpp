@@ -1,0 +1,34 @@
+// From schedules to programs: which worker does what, in which buffer.
+//
+// Each pair of ranks, direction and channel has a worker; steps come in the order of the schedule, and wait for one
+// another only where cells demand it (algorithm/builder.hpp), so phases overlap as far as data allows. Chunks that only
+// pass through live in scratch, where cells are used again once they are free. Since every step and every dependency
+// keeps the one order of the schedule, no program made here can deadlock, with any number of slots.
+// Programs hold the schedule; parts are made on demand. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "synthesis/schedule.hpp"
+
+namespace tutti {
+
+struct LowerOptions {
+  std::string name;       // of the program
+  int channels = 1;       // chunks of a block take turns on so many channels between two ranks
+  int routes_period = 1;  // Routes::period() of the topology: channels that differ by it take the same route
+  bool merges = true;     // transfers of consecutive chunks that follow each other are one step
+  bool reuses_scratch = true;
+};
+
+/// The collective of the schedule itself.
+Result<Program> lower(Schedule schedule, const LowerOptions& options);
+
+/// Backwards, for a schedule made on the reversed topology: all_gather becomes reduce_scatter, broadcast reduce.
+Result<Program> lower_reversed(Schedule schedule, const LowerOptions& options);
+
+/// An all_reduce: `reduction` backwards, then `distribution`; both all_gathers, or both broadcasts with the same root,
+/// of as many chunks. The second starts with what is reduced while the rest is still on its way.
+Result<Program> lower_all_reduce(Schedule reduction, Schedule distribution, const LowerOptions& options);
+
+}  // namespace tutti
