@@ -29,10 +29,12 @@ class Search {
       : task_(task), request_(request), deadline_(Deadline::in(request.seconds)) {
     result_.bound = std::move(bound);
     task.bound = result_.bound.certificates.empty() ? nullptr : &result_.bound;
-    for (const std::uint64_t bytes : request.sizes)
-      bests_.push_back({{.bytes = bytes,
-                         .simulated = std::numeric_limits<double>::infinity(),
-                         .bound = result_.bound.seconds(static_cast<double>(bytes))}});
+    for (const std::uint64_t bytes : request.sizes) {
+      Best& best = bests_.emplace_back();
+      best.kept.bytes = bytes;
+      best.kept.simulated = std::numeric_limits<double>::infinity();
+      best.kept.bound = result_.bound.seconds(static_cast<double>(bytes));
+    }
   }
 
   Result<Synthesis> run() && {
