@@ -33,12 +33,33 @@ struct Event {
   }
 };
 
+/// How far a target comes after a source: first by nodes, then by places in them. Sources side by side have their
+/// targets at one distance side by side too, so that ranks that go by distance do not all send to the same target.
+class Distances {
+ public:
+  explicit Distances(const HopTable& hops) : hops_(hops), places_(places_in_nodes(hops.topology())) {
+    nodes_ = hops.topology().nodes() + 1;  // and what is of no node
+    width_ = *std::max_element(places_.begin(), places_.end()) + 1;
+  }
+
+  int operator()(int source, int target) const {
+    const int nodes = (hops_.node_of(target) - hops_.node_of(source) + nodes_) % nodes_;
+    return nodes * width_ + (places_[at(target)] - places_[at(source)] + width_) % width_;
+  }
+
+ private:
+  const HopTable& hops_;
+  std::vector<int> places_;
+  int nodes_, width_;
+};
+
 class Scheduler {
  public:
   Scheduler(const PathSearch& search, const std::vector<Path>& paths)
       : search_(search),
         hops_(*search.hops),
         paths_(paths),
+        distance_(hops_),
         next_(paths.size(), 0),
         to_go_(paths.size(), 0),
         line_(search.resources.capacity.size()),
@@ -88,8 +109,8 @@ class Scheduler {
 
   void line_up(int path, double now) {
     if (next_[at(path)] == paths_[at(path)].size()) return;
-    const int ranks = hops_.ranks(), block = path / search_.chunks;
-    const int distance = (block % ranks - search_.sources[at(block / ranks)] + ranks) % ranks;
+    const int block = path / search_.chunks;
+    const int distance = distance_(search_.sources[at(block / hops_.ranks())], block % hops_.ranks());
     const int resource = busiest_of_[at(paths_[at(path)][next_[at(path)]])];
     line_[at(resource)].push({to_go_[at(path)], now, distance, path});
     events_.push({std::max(now, free_[at(resource)]), true, resource});
@@ -121,6 +142,7 @@ class Scheduler {
   const PathSearch& search_;
   const HopTable& hops_;
   const std::vector<Path>& paths_;
+  Distances distance_;
   std::vector<std::size_t> next_;  // [path] index of its next hop
   std::vector<double> to_go_;      // [path]
   std::vector<int> busiest_of_;    // [hop]

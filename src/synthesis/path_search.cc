@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+constexpr double kAlmostFlat = 0.01;
 constexpr double kFlattest = 16, kSteepest = 2048;  // how much fuller is worse: exponents at the busiest resource
 constexpr int kPassesPerPhase = 6;
 /// What an idle resource costs, as a share of the busiest: paths stay short where it does not matter.
@@ -71,11 +72,11 @@ class Search {
   }
 
   FoundPaths run() {
-    // An even guess of the fullest; any will do until the first chunks are placed.
+    found_.paths.resize(search_.sources.size() * at(hops_.ranks()) * at(search_.chunks));
+    // At first links cost what a byte takes there; how full they are only decides between equals.
     double total = 0;
     for (const double capacity : search_.resources.capacity) total += capacity;
-    costs_.set_steepness(1, hops_.ranks() * search_.chunks / total * static_cast<double>(search_.sources.size()));
-    found_.paths.resize(search_.sources.size() * at(hops_.ranks()) * at(search_.chunks));
+    costs_.set_steepness(kAlmostFlat, static_cast<double>(found_.paths.size()) / total);
     for (std::size_t s = 0; s < search_.sources.size(); ++s)
       if (!place(s)) return std::move(found_);
     keep_best();
