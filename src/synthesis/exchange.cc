@@ -24,7 +24,8 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr double kNear = 1.01;              // of what is enough
 constexpr double kAsGood = 1.005;           // of the best: then fewer peers count
 constexpr std::size_t kMostHops = 150'000;  // above, a fabric's hops are thinned out
-constexpr int kMostChunksInAll = 1 << 20;   // above, blocks are split into fewer chunks
+constexpr int kMostToTryBoth = 128;  // ranks: up to here a search for all is tried where one for one is not enough
+constexpr int kMostChunksInAll = 1 << 20;  // above, blocks are split into fewer chunks
 
 /// A way to do it, and what it costs.
 struct Candidate {
@@ -105,8 +106,9 @@ class Maker {
     hops_.add_all(kMostHops);
     const int chunks = std::clamp(kMostChunksInAll / (ranks_ * ranks_), 1, options_.most_chunks);
     if (hops_.topology().nodes() > 1) search_inside_nodes(chunks);
-    if (!good_enough() && options_.plan == nullptr) search_for_one(chunks);
-    return good_enough() ? Status{} : search_for_all(chunks);
+    if (good_enough()) return {};
+    const bool moved = options_.plan == nullptr && search_for_one(chunks);
+    return good_enough() || (moved && ranks_ > kMostToTryBoth) ? Status{} : search_for_all(chunks);
   }
 
   /// Straight between nodes, where every port of a fabric may have to be full all the time, which takes sources and
@@ -125,13 +127,16 @@ class Maker {
     keep(std::move(candidate));
   }
 
-  /// Where the paths of one source may be moved to all others. Links side by side may then be used unevenly.
-  void search_for_one(int chunks) {
+  /// Where the paths of one source may be moved to all others; false where not, or where links side by side would be
+  /// used unevenly.
+  bool search_for_one(int chunks) {
     translations_ = find_translations(hops_.topology());
-    if (!translations_) return;
+    if (!translations_) return false;
     Candidate candidate{.name = "searched paths, moved", .problem = problem_of_one(chunks), .moves = true};
-    candidate.paths = find_paths(candidate.problem, seconds_left() / 2).paths;
+    FoundPaths found = find_paths(candidate.problem, seconds_left() / 2);
+    candidate.paths = std::move(found.paths);
     keep(std::move(candidate));
+    return candidates_.back().rate <= found.rate * kAsGood;
   }
 
   Status search_for_all(int chunks) {

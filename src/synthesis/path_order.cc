@@ -63,7 +63,8 @@ class Scheduler {
         next_(paths.size(), 0),
         to_go_(paths.size(), 0),
         line_(search.resources.capacity.size()),
-        free_(search.resources.capacity.size(), 0) {
+        free_(search.resources.capacity.size(), 0),
+        awaited_(search.resources.capacity.size(), false) {
     find_busiest();
     for (std::size_t path = 0; path < paths.size(); ++path)
       for (const int hop : paths[path]) to_go_[path] += time_of_[at(hop)];
@@ -113,12 +114,20 @@ class Scheduler {
     const int distance = distance_(search_.sources[at(block / hops_.ranks())], block % hops_.ranks());
     const int resource = busiest_of_[at(paths_[at(path)][next_[at(path)]])];
     line_[at(resource)].push({to_go_[at(path)], now, distance, path});
+    wake(resource, now);
+  }
+
+  /// One event a resource is enough, however many wait there.
+  void wake(int resource, double now) {
+    if (line_[at(resource)].empty() || awaited_[at(resource)]) return;
+    awaited_[at(resource)] = true;
     events_.push({std::max(now, free_[at(resource)]), true, resource});
   }
 
   void serve(int resource, double now) {
+    awaited_[at(resource)] = false;
+    if (free_[at(resource)] > now) return wake(resource, now);  // others have come through meanwhile
     auto& line = line_[at(resource)];
-    if (line.empty() || free_[at(resource)] > now) return;
     const int path = line.top().path;
     line.pop();
     const int index = paths_[at(path)][next_[at(path)]++];
@@ -136,7 +145,7 @@ class Scheduler {
     const int chunk = (source * hops_.ranks() + block % hops_.ranks()) * search_.chunks + path % search_.chunks;
     transfers_.push_back({chunk, hop.from, hop.to, hop.channel});
     events_.push({arrives, false, path});
-    if (!line.empty()) events_.push({free_[at(resource)], true, resource});
+    wake(resource, now);
   }
 
   const PathSearch& search_;
@@ -148,7 +157,8 @@ class Scheduler {
   std::vector<int> busiest_of_;    // [hop]
   std::vector<double> time_of_;    // [hop]
   std::vector<std::priority_queue<Waiting>> line_;
-  std::vector<double> free_;  // [resource] from when on
+  std::vector<double> free_;   // [resource] from when on
+  std::vector<bool> awaited_;  // [resource] whether its next freedom is among the events
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Transfer> transfers_;
 };

@@ -18,8 +18,9 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr double kAlmostFlat = 0.01;
 constexpr double kFlattest = 32, kSteepest = 2048;  // how much fuller is worse: exponents at the busiest resource
-constexpr int kPassesPerPhase = 6;
-constexpr double kNoiseAtFirst = 0.02, kNoise = 1e-6;  // of costs
+constexpr double kSteepestStep = 16;                // of one chunk more, where a link carries but a few
+constexpr int kPassesPerPhase = 6, kSearchesPerPhase = 1024;  // at least; a pass searches once for each source
+constexpr double kNoiseAtFirst = 0.02, kNoise = 1e-6;         // of costs
 /// What an idle resource costs, as a share of the busiest: paths stay short where it does not matter.
 constexpr double kIdle = 1e-3;
 
@@ -38,8 +39,9 @@ class Costs {
   /// `fullest` has the weight 1.
   void set_steepness(double steepness, double fullest) {
     for (std::size_t r = 0; r < load_.size(); ++r) {
-      step_[r] = std::exp(steepness / (capacity_[r] * fullest));
-      weight_[r] = std::exp(steepness * (load_[r] / (capacity_[r] * fullest) - 1));
+      const double exponent = std::min(steepness / (capacity_[r] * fullest), kSteepestStep);
+      step_[r] = std::exp(exponent);
+      weight_[r] = std::exp(exponent * (load_[r] - capacity_[r] * fullest));
     }
   }
 
@@ -83,7 +85,7 @@ class Search {
     for (std::size_t s = 0; s < search_.sources.size(); ++s)
       if (!place(s)) return std::move(found_);
     keep_best();
-    const int passes = std::max(kPassesPerPhase, 1024 / static_cast<int>(search_.sources.size()));
+    const int passes = std::max(kPassesPerPhase, kSearchesPerPhase / static_cast<int>(search_.sources.size()));
     for (double steepness = kFlattest; steepness <= kSteepest && !done(); steepness *= 2)
       for (int pass = 0; pass < passes && !done(); ++pass) {
         costs_.set_steepness(steepness, costs_.fullest());
