@@ -213,9 +213,13 @@ simulations() {
     fail "not a slice for each piece"
   expect_status 0 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1M --json
   python3 -c 'import json; row, = json.load(open("out")); assert row["pieces"] == 56 and row["gap"] > 0' || fail "JSON"
+  expect_status 0 "$tutti" simulate nccl_ring --collective all_gather --topology ndv2:nodes=2
+  expect_line out ' *1 GB +80531\..*'
   # What cannot run there is a finding; what cannot be understood is a mistake of the caller.
   expect_status 1 "$tutti" simulate ring --collective all_gather --topology torus2d:4x4
   grep -q 'no route from gpu3 to gpu4' err || fail "the missing route is not named"
+  expect_status 1 "$tutti" simulate nccl_direct --collective all_to_all --topology torus2d:4x4
+  grep -q 'no nccl_direct for all_to_all' err || fail "the missing reference is not named"
   expect_status 1 "$tutti" simulate ring --topology ring:8
   grep -q 'say --collective' err || fail "not told what is missing"
   expect_status 2 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1Q
