@@ -16,17 +16,26 @@ constexpr double kNearLatency = 1.25;
 
 bool shares(const Together& together) { return together.rate < kShares * together.alone; }
 
-/// What pairs alone say of a port: no more than the sum of them can ever be seen.
-double sum_of_pairs(const PairTable& pairs, int rank, bool local, bool out) {
-  double sum = 0;
-  for (const int peer : pairs.peers(rank, local)) sum += out ? pairs.rate(rank, peer) : pairs.rate(peer, rank);
-  return sum;
+/// What pairs alone say of a port.
+struct PairRates {
+  double sum = 0;  // no more than this can ever be seen
+  double best = 0;
+};
+
+PairRates rates_of(const PairTable& pairs, int rank, bool local, bool out) {
+  PairRates rates;
+  for (const int peer : pairs.peers(rank, local)) {
+    const double rate = out ? pairs.rate(rank, peer) : pairs.rate(peer, rank);
+    rates.sum += rate;
+    rates.best = std::max(rates.best, rate);
+  }
+  return rates;
 }
 
-Port port_of(const std::vector<const Together*>& seen, double sum) {
+Port port_of(const std::vector<const Together*>& seen, const PairRates& pairs) {
   Port port;
-  port.rate = sum;
-  double most = 0;
+  port.rate = pairs.sum;
+  double most = pairs.best;  // what one peer gets alone the port carries, whatever several get
   for (const Together* together : seen) {
     port.by_peers.push_back({static_cast<int>(together->flows.size()), together->rate});
     most = std::max(most, together->rate);
@@ -34,7 +43,7 @@ Port port_of(const std::vector<const Together*>& seen, double sum) {
   }
   std::sort(port.by_peers.begin(), port.by_peers.end(),
             [](const PeersRate& a, const PeersRate& b) { return a.peers < b.peers; });
-  if (port.shared) port.rate = std::min(most, sum);
+  if (port.shared) port.rate = std::min(most, pairs.sum);
   return port;
 }
 
@@ -69,8 +78,8 @@ Ports ports_of(const Measurements& measurements, const PairTable& pairs, bool lo
       seen[{together.shared, together.subject}].push_back(&together);
   Ports ports;
   for (int rank = 0; rank < pairs.ranks(); ++rank) {
-    ports.out.push_back(port_of(seen[{Shared::egress, rank}], sum_of_pairs(pairs, rank, local, true)));
-    ports.in.push_back(port_of(seen[{Shared::ingress, rank}], sum_of_pairs(pairs, rank, local, false)));
+    ports.out.push_back(port_of(seen[{Shared::egress, rank}], rates_of(pairs, rank, local, true)));
+    ports.in.push_back(port_of(seen[{Shared::ingress, rank}], rates_of(pairs, rank, local, false)));
   }
   fill_gaps(ports.out);
   fill_gaps(ports.in);
@@ -107,11 +116,15 @@ std::vector<HostFinding> hosts_of(const Measurements& measurements, const PairTa
     hosts[static_cast<std::size_t>(pairs.host(rank))].ranks.push_back(rank);
   for (HostFinding& host : hosts) host.nearest = nearest_of(pairs, host.ranks);
   for (const Together& together : measurements.together) {
-    if (!shares(together)) continue;
-    if (together.shared == Shared::host_egress) hosts[static_cast<std::size_t>(together.subject)].out = together.rate;
-    if (together.shared == Shared::host_ingress) hosts[static_cast<std::size_t>(together.subject)].in = together.rate;
-    if (together.shared == Shared::host_memory)
-      hosts[static_cast<std::size_t>(together.subject)].memory = together.rate;
+    const bool of_host = together.shared == Shared::host_egress || together.shared == Shared::host_ingress ||
+                         together.shared == Shared::host_memory;
+    if (!of_host || !shares(together)) continue;
+    double rate = together.rate;
+    for (const Flow& flow : together.flows) rate = std::max(rate, pairs.rate(flow.from, flow.to));
+    HostFinding& host = hosts[static_cast<std::size_t>(together.subject)];
+    (together.shared == Shared::host_egress    ? host.out
+     : together.shared == Shared::host_ingress ? host.in
+                                               : host.memory) = rate;
   }
   return hosts;
 }
