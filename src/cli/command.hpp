@@ -27,6 +27,7 @@ void add_program(CLI::App& app, int& status);
 void add_run(CLI::App& app, const Arguments& tail, int& status);
 void add_status(CLI::App& app, int& status);
 void add_top(CLI::App& app, int& status);
+void add_synth(CLI::App& app, int& status);
 void add_topo(CLI::App& app, int& status);
 /// Hangs `bound` and `check` on the group `topo`.
 void add_topo_bound(CLI::App& group, int& status);

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   add_events(app, status);
   add_program(app, status);
   add_status(app, status);
+  add_synth(app, status);
   add_top(app, status);
   add_topo(app, status);
   add_topo_measure(*app.get_subcommand("topo"), arguments, status);

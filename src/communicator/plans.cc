@@ -75,7 +75,7 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
     if (plan == nullptr)
       if (const auto kept = keep(plan, compile_for(*program, call)); !kept) return tl::unexpected(kept.error());
     if (plan->reaches && !can_reach()) return unreachable(program->name);
-    return Prepared{{plan.get(), kInstalledTile}, {}, signature_of(call)};
+    return Prepared{{plan.get(), program->tile != 0 ? program->tile : kInstalledTile}, {}, signature_of(call)};
   }
   Choice choice = select(situation, setting_.rules);
   if (!keeps_order(choice.algorithm, situation)) choice = select(situation, {});

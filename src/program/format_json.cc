@@ -400,7 +400,7 @@ ProgramPattern read_parts(const JsonValue& root, const Shape& shape, bool& one_s
 
 Program read_program(const JsonValue& root) {
   root.expect_keys(
-      {"format", "name", "shape", "in_place", "out_of_place", "min_bytes", "max_bytes", "every_rank", "ranks"});
+      {"format", "name", "shape", "in_place", "out_of_place", "min_bytes", "max_bytes", "tile", "every_rank", "ranks"});
   if (root.at("format").text() != "tutti program 1")
     root.at("format").fail(fmt::format("{} is not known; expected 'tutti program 1'", root.at("format").shown()));
   Program program;
@@ -411,6 +411,7 @@ Program read_program(const JsonValue& root) {
   if (!program.in_place && !program.out_of_place) root.fail("neither in_place nor out_of_place: it may never run");
   if (root.has("min_bytes")) program.min_bytes = read_size(root.at("min_bytes"));
   if (root.has("max_bytes")) program.max_bytes = read_size(root.at("max_bytes"));
+  if (root.has("tile")) program.tile = read_size(root.at("tile"));
   if (program.max_bytes != 0 && program.max_bytes < program.min_bytes)
     root.at("max_bytes").fail(fmt::format("{} is less than min_bytes", root.at("max_bytes").shown()));
   auto pattern = std::make_shared<const ProgramPattern>(read_parts(root, program.shape, program.one_sided));

@@ -5,9 +5,8 @@
 //     "name": "ring",
 //     "shape": {"collective": "all_gather", "ranks": 4, "chunks": 1},        "root" for rooted collectives
 //     "in_place": true, "out_of_place": true,                                  both true where left out
-//     "min_bytes": "64K", "max_bytes": "1G",                                   numbers, or text with K M G T; 0: no
-//     limit "every_rank": {"scratch": 0, "workers": [ WORKER ... ]}                  or "ranks": one such object for
-//     each rank
+//     "min_bytes": "64K", "max_bytes": "1G", "tile": "256K",                 numbers, or text with K M G T; 0: no limit
+//     "every_rank": {"scratch": 0, "workers": [ WORKER ... ]}                or "ranks": one such object for each
 //   }
 //   WORKER   {"send": NUMBER, "recv": NUMBER, "channel": NUMBER, "steps": [ STEP ... ]}
 //   STEP     {"kind": "recv_reduce", "from": CELLS, "to": CELLS, "peer": NUMBER, "local_first": true,

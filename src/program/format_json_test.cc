@@ -59,6 +59,7 @@ TEST(NativeFile, HeadRoundTrips) {
   program.in_place = false;
   program.min_bytes = 64 << 10;
   program.max_bytes = (1 << 20) + 1;
+  program.tile = 4000;
   EXPECT_NE(round_trip(program).find("\"64K\""), std::string::npos);
 }
 

@@ -198,6 +198,7 @@ Json head_of(const Program& program) {
   if (!program.out_of_place) json["out_of_place"] = false;
   if (program.min_bytes != 0) json["min_bytes"] = size_json(program.min_bytes);
   if (program.max_bytes != 0) json["max_bytes"] = size_json(program.max_bytes);
+  if (program.tile != 0) json["tile"] = size_json(program.tile);
   return json;
 }
 

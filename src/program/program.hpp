@@ -145,6 +145,7 @@ struct Program {
   bool one_sided = false;       // has steps that touch other ranks' memory: needs all of them on one host
   std::uint64_t min_bytes = 0;  // size range it is meant for, of the whole vector; max 0: no limit
   std::uint64_t max_bytes = 0;
+  std::uint64_t tile = 0;  // bytes of a chunk that are best run through it at a time; 0: for who runs it to say
   std::function<RankProgram(int rank)> part;
 };
 

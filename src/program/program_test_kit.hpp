@@ -130,6 +130,7 @@ inline void expect_same_program(const Program& a, const Program& b) {
   EXPECT_EQ(a.one_sided, b.one_sided);
   EXPECT_EQ(a.min_bytes, b.min_bytes);
   EXPECT_EQ(a.max_bytes, b.max_bytes);
+  EXPECT_EQ(a.tile, b.tile);
   for (int rank = 0; rank < a.shape.ranks; ++rank) ASSERT_EQ(a.part(rank), b.part(rank)) << "rank " << rank;
 }
 

@@ -83,6 +83,7 @@ std::string headline(const Program& program) {
   if (program.one_sided) line += "; one-sided";
   if (program.min_bytes != 0) line += fmt::format("; from {}", size_text(program.min_bytes));
   if (program.max_bytes != 0) line += fmt::format("; up to {}", size_text(program.max_bytes));
+  if (program.tile != 0) line += fmt::format("; in tiles of {}", size_text(program.tile));
   return line;
 }
 

@@ -15,20 +15,22 @@ namespace tutti {
 
 struct LowerOptions {
   std::string name;       // of the program
-  int channels = 1;       // chunks of a block take turns on so many channels between two ranks
+  int instances = 1;      // copies side by side, each on its own channels and its own share of every chunk
+  int channels = 1;       // chunks take turns on so many channels between two ranks
   int routes_period = 1;  // Routes::period() of the topology: channels that differ by it take the same route
-  bool merges = true;     // transfers of consecutive chunks that follow each other are one step
+  bool merges = true;     // transfers of consecutive chunks that can go at the same time are one step
   bool reuses_scratch = true;
 };
 
 /// The collective of the schedule itself.
-Result<Program> lower(Schedule schedule, const LowerOptions& options);
+Result<Program> lower(const Schedule& schedule, const LowerOptions& options);
 
-/// Backwards, for a schedule made on the reversed topology: all_gather becomes reduce_scatter, broadcast reduce.
-Result<Program> lower_reversed(Schedule schedule, const LowerOptions& options);
+/// Backwards, for a schedule made on the reversed topology: all_gather becomes reduce_scatter, broadcast reduce,
+/// scatter gather and gather scatter.
+Result<Program> lower_reversed(const Schedule& schedule, const LowerOptions& options);
 
 /// An all_reduce: `reduction` backwards, then `distribution`; both all_gathers, or both broadcasts with the same root,
-/// of as many chunks. The second starts with what is reduced while the rest is still on its way.
-Result<Program> lower_all_reduce(Schedule reduction, Schedule distribution, const LowerOptions& options);
+/// of as many chunks. What is reduced is distributed while the rest is still on its way.
+Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& distribution, const LowerOptions& options);
 
 }  // namespace tutti

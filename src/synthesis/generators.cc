@@ -1,0 +1,191 @@
+#include "synthesis/generators.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+#include "algorithm/algorithm.hpp"
+#include "synthesis/exchange.hpp"
+#include "synthesis/greedy.hpp"
+#include "synthesis/lower.hpp"
+#include "synthesis/packed_trees.hpp"
+
+namespace tutti {
+
+namespace {
+
+/// Whether every link has one like it in the other direction, so that what can be sent can be sent backwards.
+bool is_even(const Topology& topology) {
+  using Key = std::tuple<int, int, double, double>;
+  std::vector<Key> there, back;
+  for (const Link& link : topology.links()) {
+    there.emplace_back(link.from, link.to, link.capacity.value(), link.latency.value());
+    back.emplace_back(link.to, link.from, link.capacity.value(), link.latency.value());
+  }
+  std::sort(there.begin(), there.end());
+  std::sort(back.begin(), back.end());
+  return there == back;
+}
+
+Layout layout_of(const Topology& topology) {
+  Layout layout;
+  std::vector<int> host_of_node(static_cast<std::size_t>(topology.nodes()), -1);
+  int hosts = 0;
+  for (const int gpu : topology.gpus()) {
+    const int node = topology.vertex(gpu).node;
+    if (node < 0) {
+      layout.host_of.push_back(hosts++);
+      continue;
+    }
+    int& host = host_of_node[static_cast<std::size_t>(node)];
+    if (host < 0) host = hosts++;
+    layout.host_of.push_back(host);
+  }
+  return layout;
+}
+
+/// The schedule with every chunk cut into `parts`.
+Schedule subdivided(const Schedule& schedule, int parts) {
+  if (parts == 1) return schedule;
+  Schedule fine{schedule.generator, schedule.shape, {}};
+  fine.shape.chunks *= parts;
+  fine.transfers.reserve(schedule.transfers.size() * static_cast<std::size_t>(parts));
+  for (const Transfer& transfer : schedule.transfers)
+    for (int part = 0; part < parts; ++part)
+      fine.transfers.push_back({transfer.chunk * parts + part, transfer.from, transfer.to, transfer.channel});
+  return fine;
+}
+
+/// A schedule of a copying collective, made on one of the two topologies.
+using MakeSchedule = std::function<Result<Schedule>(Routes& routes, Collective collective)>;
+
+LowerOptions options_for(SynthesisTask& task, std::string_view generator, int channels) {
+  std::string name{generator};
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return {.name = name, .channels = channels, .routes_period = task.routes.period()};
+}
+
+Result<Program> all_reduce_of(SynthesisTask& task, const MakeSchedule& make, Collective copies,
+                              const LowerOptions& options) {
+  auto there = make(task.routes, copies);
+  if (!there) return tl::unexpected(there.error());
+  if (task.even) return lower_all_reduce(*there, *there, options);
+  const auto back = make(task.backward_routes, copies);
+  if (!back) return tl::unexpected(back.error());
+  const int chunks = std::lcm(there->shape.chunks, back->shape.chunks);
+  return lower_all_reduce(subdivided(*back, chunks / back->shape.chunks),
+                          subdivided(*there, chunks / there->shape.chunks), options);
+}
+
+/// The task's collective out of schedules that copy; `through_root`: an all_reduce is a reduce and a broadcast.
+Result<Program> program_of(SynthesisTask& task, const MakeSchedule& make, std::string_view generator, int channels,
+                           bool through_root = false) {
+  const LowerOptions options = options_for(task, generator, channels);
+  const auto forward = [&](Collective collective) -> Result<Program> {
+    const auto schedule = make(task.routes, collective);
+    return schedule ? lower(*schedule, options) : tl::unexpected(schedule.error());
+  };
+  const auto backward = [&](Collective collective) -> Result<Program> {
+    const auto schedule = make(task.backward_routes, collective);
+    return schedule ? lower_reversed(*schedule, options) : tl::unexpected(schedule.error());
+  };
+  switch (task.collective) {
+    case Collective::reduce_scatter:
+      return backward(Collective::all_gather);
+    case Collective::reduce:
+      return backward(Collective::broadcast);
+    case Collective::gather:
+      return backward(Collective::scatter);
+    case Collective::all_reduce:
+      return all_reduce_of(task, make, through_root ? Collective::broadcast : Collective::all_gather, options);
+    default:
+      return forward(task.collective);
+  }
+}
+
+bool always(const SynthesisTask&) { return true; }
+
+void make_library(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
+  const Layout layout = layout_of(task.topology);
+  for (const Algorithm& algorithm : algorithms()) {
+    if (deadline.passed()) return;
+    if (!algorithm.supports(task.collective, layout)) continue;
+    auto program = make_program(algorithm.name, task.collective, layout, {.root = task.root});
+    if (!program || program->one_sided) continue;
+    if (!propose({std::string(algorithm.name), std::move(*program)})) return;
+  }
+}
+
+bool packs(const SynthesisTask& task) {
+  return task.plan == nullptr && task.collective != Collective::all_to_all && task.collective != Collective::gather &&
+         task.collective != Collective::scatter;
+}
+
+void make_packed(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
+  const auto make = [&](Routes& routes, Collective collective) -> Result<Schedule> {
+    auto packed = pack_trees(routes, collective, {.root = task.root}, deadline.seconds_left());
+    if (!packed) return tl::unexpected(packed.error());
+    return std::move(packed->schedule);
+  };
+  if (auto program = program_of(task, make, "packed trees", 1)) propose({"packed trees", std::move(*program)});
+}
+
+bool exchanges(const SynthesisTask& task) { return task.collective == Collective::all_to_all; }
+
+void make_exchanged(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
+  const double enough = task.bound == nullptr ? 0 : task.bound->for_large().rate.value();
+  auto exchange = make_exchange(task.routes, {.enough = enough, .plan = task.plan}, deadline.seconds_left());
+  if (!exchange) return;
+  if (auto program = lower(exchange->schedule, options_for(task, "exchange", 1)))
+    propose({"exchange", std::move(*program)});
+}
+
+bool is_greedy(const SynthesisTask& task) { return task.collective != Collective::all_to_all; }
+
+void make_greedy(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, const Propose& propose) {
+  for (const std::uint64_t seed : {1U, 2U, 3U})
+    for (const int chunks : {1, 2, 4, 8}) {
+      for (const bool through_root : {false, true}) {
+        if (deadline.passed()) return;
+        if (through_root && task.collective != Collective::all_reduce) continue;
+        const auto make = [&](Routes& routes, Collective collective) {
+          const GreedyOptions options{.root = task.root,
+                                      .chunks = chunks,
+                                      .bytes = static_cast<double>(bytes),
+                                      .seed = seed,
+                                      .plan = task.plan};
+          return greedy_schedule(routes, collective, options, deadline.seconds_left());
+        };
+        const std::string name =
+            fmt::format("greedy {} chunks, seed {}{}", chunks, seed, through_root ? ", to a root and back" : "");
+        auto program = program_of(task, make, "greedy", 1, through_root);
+        if (program && !propose({name, std::move(*program)})) return;
+      }
+    }
+}
+
+constexpr Generator kGenerators[] = {
+    {"library", "the algorithms built into tutti", false, always, make_library},
+    {"trees", "packed trees: best for large sizes", false, packs, make_packed},
+    {"exchange", "flows of an all-to-all, as paths and rounds", false, exchanges, make_exchanged},
+    {"greedy", "matching chunks with free links: best where latency counts", true, is_greedy, make_greedy},
+};
+
+}  // namespace
+
+SynthesisTask::SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchPlan* demanded)
+    : topology(given),
+      backwards(given.reversed()),
+      even(is_even(given)),
+      routes(topology),
+      backward_routes(backwards),
+      collective(wanted),
+      root(root_rank),
+      plan(demanded) {}
+
+std::span<const Generator> generators() { return kGenerators; }
+
+}  // namespace tutti

@@ -1,0 +1,57 @@
+// The generators as the synthesizer tries them: each makes programs for a collective on a topology, some for all sizes,
+// some for one. What only copies is made on the topology itself, reductions on the reversed one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "program/program.hpp"
+#include "synthesis/bound.hpp"
+#include "topology/routes.hpp"
+#include "topology/sketch.hpp"
+#include "topology/topology.hpp"
+
+namespace tutti {
+
+/// What generators work on. Refers to the topology.
+struct SynthesisTask {
+  SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchPlan* demanded);
+
+  const Topology& topology;
+  Topology backwards;  // the same with every link turned round
+  bool even;           // every link has its like in the other direction: schedules serve both ways
+  Routes routes;
+  Routes backward_routes;
+  Collective collective;
+  int root;
+  const SketchPlan* plan;  // may be null
+  const Bound* bound = nullptr;
+};
+
+/// A program someone proposes.
+struct Proposal {
+  std::string generator;
+  Program program;
+};
+
+/// Where proposals go; false: enough.
+using Propose = std::function<bool(Proposal)>;
+
+struct Generator {
+  std::string_view name;
+  std::string_view help;
+  bool for_each_size = false;  // else `make` is called once, with the largest size
+  bool (*fits)(const SynthesisTask& task);
+  /// Proposes what it can until `deadline`; what fails is left out.
+  void (*make)(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, const Propose& propose);
+};
+
+/// Cheapest first.
+std::span<const Generator> generators();
+
+}  // namespace tutti

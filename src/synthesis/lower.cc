@@ -1,0 +1,241 @@
+#include "synthesis/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "algorithm/builder.hpp"
+#include "synthesis/moves.hpp"
+
+namespace tutti {
+
+namespace {
+
+using generate::PartBuilder;
+using generate::WorkerRef;
+
+Cells input_cell(const Purpose& purpose, int chunk, int rank) {
+  const int chunks = purpose.schedule.chunks;
+  switch (purpose.shape.collective) {
+    case Collective::all_gather:
+    case Collective::gather:
+      return generate::input(chunk - rank * chunks);
+    case Collective::all_to_all:
+      return generate::input(chunk - rank * chunks * purpose.shape.ranks);
+    default:
+      return generate::input(chunk);
+  }
+}
+
+Cells output_cell(const Purpose& purpose, int chunk, int rank) {
+  const int chunks = purpose.schedule.chunks;
+  switch (purpose.shape.collective) {
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      return generate::output(chunk - rank * chunks);
+    case Collective::all_to_all:
+      return generate::output(chunk / chunks / purpose.shape.ranks * chunks + chunk % chunks);
+    default:
+      return generate::output(chunk);
+  }
+}
+
+/// Tells one rank's part, move by move.
+class Teller {
+ public:
+  Teller(PartBuilder& part, const Purpose& purpose, const Moves& moves, bool reuses_scratch)
+      : part_(part), purpose_(purpose), moves_(moves), reuses_scratch_(reuses_scratch) {}
+
+  void tell() {
+    count_uses();
+    keep_own();
+    for (const std::uint32_t index : moves_.of(part_.rank())) {
+      const Move& move = moves_.all[index];
+      if (move.from == part_.rank()) {
+        worker(move.to, kNobody, move.channel).send(held(move));
+      } else if (move.reduces) {
+        reduce(move);
+      } else {
+        worker(kNobody, move.from, move.channel).recv(arrival(move));
+      }
+      for (int i = 0; i < move.count; ++i) use(move.chunk + i);
+    }
+  }
+
+ private:
+  /// Where a chunk lies on this rank, once something has come, and how often it will still be touched.
+  struct Standing {
+    bool arrived = false;
+    Cells cell;
+    int uses = 0;
+    int additions = 0;  // that are still to come
+  };
+
+  void count_uses() {
+    for (const std::uint32_t index : moves_.of(part_.rank())) {
+      const Move& move = moves_.all[index];
+      for (int i = 0; i < move.count; ++i) {
+        Standing& standing = standings_[move.chunk + i];
+        ++standing.uses;
+        if (move.reduces && move.to == part_.rank()) ++standing.additions;
+      }
+    }
+  }
+
+  /// What a rank sends to itself.
+  void keep_own() {
+    const Shape& shape = part_.shape();
+    const int own_block = part_.rank() * shape.chunks;
+    switch (shape.collective) {
+      case Collective::all_gather:
+        return part_.local().copy(generate::input(0, shape.chunks), generate::output(own_block, shape.chunks));
+      case Collective::all_to_all:
+        return part_.local().copy(generate::input(own_block, shape.chunks), generate::output(own_block, shape.chunks));
+      case Collective::broadcast:
+        if (part_.rank() != shape.root) return;
+        return part_.local().copy(generate::input(0, shape.chunks), generate::output(0, shape.chunks));
+      case Collective::gather:
+        if (part_.rank() != shape.root) return;
+        return part_.local().copy(generate::input(0, shape.chunks), generate::output(own_block, shape.chunks));
+      case Collective::scatter:
+        if (part_.rank() != shape.root) return;
+        return part_.local().copy(generate::input(own_block, shape.chunks), generate::output(0, shape.chunks));
+      default:
+        return;
+    }
+  }
+
+  WorkerRef worker(int send_peer, int recv_peer, int channel) {
+    const auto key = std::tuple(send_peer, recv_peer, channel);
+    auto known = workers_.find(key);
+    if (known == workers_.end()) known = workers_.emplace(key, part_.worker(send_peer, recv_peer, channel)).first;
+    return known->second;
+  }
+
+  Cells cell_of(int chunk) {
+    const Standing& standing = standings_[chunk];
+    return standing.arrived ? standing.cell : input_cell(purpose_, chunk, part_.rank());
+  }
+
+  /// The cells of a move's chunks, which lie side by side.
+  Cells held(const Move& move) {
+    Cells cells = cell_of(move.chunk);
+    cells.count = move.count;
+    return cells;
+  }
+
+  Cells arrival(const Move& move) {
+    for (int i = 0; i < move.count; ++i) {
+      Standing& standing = standings_[move.chunk + i];
+      if (standing.arrived) continue;
+      standing.cell = purpose_.place_of_arrival(move.chunk + i, part_.rank()) == Buffer::output
+                          ? output_cell(purpose_, move.chunk + i, part_.rank())
+                          : take_scratch();
+      standing.arrived = true;
+    }
+    return held(move);
+  }
+
+  void reduce(const Move& move) {
+    const Cells before = held(move);
+    const Cells after = arrival(move);
+    Standing& standing = standings_[move.chunk];
+    const bool completes = standing.additions == 1 && home_of(purpose_.schedule, move.chunk) == part_.rank();
+    for (int i = 0; i < move.count; ++i) --standings_[move.chunk + i].additions;
+    worker(kNobody, move.from, move.channel).recv_reduce(before, after, {.completes = completes});
+  }
+
+  Cells take_scratch() {
+    if (!reuses_scratch_ || free_.empty()) return part_.scratch(1);
+    const Cells cell = free_.front();
+    free_.pop_front();
+    return cell;
+  }
+
+  void use(int chunk) {
+    Standing& standing = standings_[chunk];
+    if (--standing.uses == 0 && standing.arrived && standing.cell.buffer == Buffer::scratch)
+      free_.push_back(standing.cell);  // the one free longest is taken first: its last reader has most likely gone
+  }
+
+  PartBuilder& part_;
+  const Purpose& purpose_;
+  const Moves& moves_;
+  bool reuses_scratch_;
+  std::unordered_map<int, Standing> standings_;
+  std::map<std::tuple<int, int, int>, WorkerRef> workers_;
+  std::deque<Cells> free_;
+};
+
+/// Spreads chunks over channels; those that differ by the period take the same route.
+void spread(std::vector<Move>& moves, const LowerOptions& options) {
+  for (Move& move : moves) move.channel += options.routes_period * (move.chunk % options.channels);
+}
+
+Result<Program> assemble(std::vector<Move> moves, const Purpose& purpose, const LowerOptions& options, int phases) {
+  if (options.channels < 1 || options.instances < 1 || options.routes_period < 1)
+    return fail(ErrorCode::invalid_argument, fmt::format("a program cannot have {} channels, {} instances, {} routes",
+                                                         options.channels, options.instances, options.routes_period));
+  spread(moves, options);
+  if (options.merges) moves = merged(std::move(moves), purpose);
+  const auto kept = std::make_shared<const Moves>(by_rank(std::move(moves), purpose.shape.ranks));
+  return generate::assemble({.name = options.name,
+                             .shape = purpose.shape,
+                             .in_place = purpose.shape.collective != Collective::all_to_all,
+                             .channels = phases * options.channels * options.routes_period,
+                             .tell = [kept, purpose, reuses = options.reuses_scratch](
+                                         PartBuilder& part) { Teller(part, purpose, *kept, reuses).tell(); }},
+                            options.instances);
+}
+
+Result<Collective> reversal_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_gather:
+      return Collective::reduce_scatter;
+    case Collective::broadcast:
+      return Collective::reduce;
+    case Collective::scatter:
+      return Collective::gather;
+    case Collective::gather:
+      return Collective::scatter;
+    default:
+      return fail(ErrorCode::unsupported, fmt::format("{} backwards is no collective", name_of(collective)));
+  }
+}
+
+}  // namespace
+
+Result<Program> lower(const Schedule& schedule, const LowerOptions& options) {
+  return assemble(forwards(schedule, 0), {schedule.shape, schedule.shape}, options, 1);
+}
+
+Result<Program> lower_reversed(const Schedule& schedule, const LowerOptions& options) {
+  const auto collective = reversal_of(schedule.shape.collective);
+  if (!collective) return tl::unexpected(collective.error());
+  Purpose purpose{schedule.shape, schedule.shape};
+  purpose.shape.collective = *collective;
+  if (!reduces(*collective)) purpose.schedule.collective = *collective;
+  return assemble(backwards(schedule, 0, reduces(*collective)), purpose, options, 1);
+}
+
+Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& distribution, const LowerOptions& options) {
+  if (reduction.shape != distribution.shape ||
+      (reduction.shape.collective != Collective::all_gather && reduction.shape.collective != Collective::broadcast))
+    return fail(ErrorCode::invalid_argument, "an all_reduce is made of two all_gathers or two broadcasts alike");
+  Purpose purpose{reduction.shape, reduction.shape};
+  purpose.shape.collective = Collective::all_reduce;
+  purpose.shape.root = 0;
+  purpose.shape.chunks = chunks_of(reduction.shape);
+  // The phases have channels of their own, or what is to be distributed would wait for the last that is to be reduced.
+  std::vector<Move> moves = backwards(reduction, 0, true);
+  const auto second = forwards(distribution, options.channels * options.routes_period);
+  moves.insert(moves.end(), second.begin(), second.end());
+  return assemble(std::move(moves), purpose, options, 2);
+}
+
+}  // namespace tutti

@@ -1,0 +1,54 @@
+// Transfers on their way to becoming steps: which chunks go from rank to rank, whether they are added to what is there.
+// Schedules forwards and backwards are told in the same terms. Used by lowering only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "synthesis/schedule.hpp"
+
+namespace tutti {
+
+struct Move {
+  int chunk = 0;  // the first of `count` consecutive ones
+  int count = 1;
+  int from = 0;
+  int to = 0;
+  int channel = 0;
+  bool reduces = false;
+};
+
+/// The moves of a program in their order, and which of them concern a rank.
+struct Moves {
+  std::vector<Move> all;
+  std::vector<std::uint32_t> of_ranks;  // indices into `all`, rank after rank, ascending within
+  std::vector<std::size_t> first_of;    // [rank] where its indices begin; one more at the end
+
+  std::span<const std::uint32_t> of(int rank) const {
+    const auto at = static_cast<std::size_t>(rank);
+    return {of_ranks.data() + first_of[at], first_of[at + 1] - first_of[at]};
+  }
+};
+
+/// What a program of these moves is for, which decides where chunks lie: `shape` is that of the program, `chunks` are
+/// numbered as in the schedules.
+struct Purpose {
+  Shape shape;     // of the program
+  Shape schedule;  // of the schedules it is made of
+
+  /// Where a chunk arrives that comes to a rank.
+  Buffer place_of_arrival(int chunk, int rank) const;
+};
+
+std::vector<Move> forwards(const Schedule& schedule, int first_channel);
+std::vector<Move> backwards(const Schedule& schedule, int first_channel, bool reduces);
+
+/// Makes one move of moves between two ranks of consecutive chunks, wherever the sender has all of them when it sends
+/// the first, and they lie side by side in a user's buffer on both ranks. Schedules of enormous numbers of chunks stay
+/// as they are.
+std::vector<Move> merged(std::vector<Move> moves, const Purpose& purpose);
+
+Moves by_rank(std::vector<Move> moves, int ranks);
+
+}  // namespace tutti

@@ -1,0 +1,143 @@
+#include "synthesis/packed_trees.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/clock.hpp"
+#include "synthesis/cuts.hpp"
+#include "synthesis/rank_graph.hpp"
+#include "synthesis/tree_growth.hpp"
+#include "synthesis/tree_schedule.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr double kRounding = 1e-9;
+constexpr double kNearEnough = 0.002;  // a loss against the bound that is not worth more chunks
+
+/// What is to be packed.
+struct Task {
+  Routes& routes;
+  Network network;
+  Collective collective;
+  int root;
+
+  int ranks() const { return network.topology->ranks(); }
+
+  std::vector<TreeDemand> demands(int trees) const {
+    if (collective == Collective::broadcast) return {{root, trees}};
+    std::vector<TreeDemand> all;
+    for (int rank = 0; rank < ranks(); ++rank) all.push_back({rank, trees});
+    return all;
+  }
+
+  /// The least time in which each link can carry its share of `1` tree for each root, in trees over capacity.
+  double least_time() const {
+    const Topology& topology = *network.topology;
+    if (collective == Collective::broadcast) {
+      const Marks cut = tightest_broadcast_cut(network, topology.gpu(root), topology.gpus());
+      return 1 / static_cast<double>(network.capacity_out_of(cut));
+    }
+    const Marks cut = tightest_gather_cut(network, topology.gpus());
+    return gpus_in(topology, cut) / static_cast<double>(network.capacity_out_of(cut));
+  }
+
+  /// Whole trees that fit on each physical link in the given time.
+  std::vector<std::int64_t> budgets(double time) const {
+    std::vector<std::int64_t> whole;
+    for (const std::int64_t capacity : network.capacity)
+      whole.push_back(static_cast<std::int64_t>(static_cast<double>(capacity) * time * (1 + kRounding)));
+    return whole;
+  }
+};
+
+/// A graph of ranks that carries so many trees for each root.
+struct Plan {
+  int trees = 0;
+  double loss = 0;  // of time against the least, as a share
+  std::shared_ptr<const std::vector<RankLink>> links;
+  std::vector<std::int64_t> capacities;
+};
+
+/// Looks for the number of trees and the wiring that lose the least to rounding and to guessing.
+class PlanSearch {
+ public:
+  PlanSearch(Task& task, int most_trees, Deadline deadline)
+      : task_(task), most_trees_(most_trees), deadline_(deadline), least_(task.least_time()) {}
+
+  Result<Plan> run() {
+    for (const Wiring wiring : {Wiring::rails, Wiring::mesh}) {
+      if (good_enough()) break;
+      links_ = std::make_shared<std::vector<RankLink>>(rank_links(task_.routes, wiring));
+      for (int trees = 1; trees <= most_trees_ && !good_enough(); ++trees) {
+        if (deadline_.passed() && !best_) return fail(ErrorCode::timed_out, "packing trees: out of time at the start");
+        if (deadline_.passed()) break;
+        improve_with(trees);
+      }
+    }
+    if (!best_) return fail(ErrorCode::internal, "no wiring of the switches connects all ranks");
+    return std::move(*best_);
+  }
+
+ private:
+  bool good_enough() const { return best_ && best_->loss <= kNearEnough; }
+
+  /// Whether so many trees fit if the loss is `loss`; then they are the best so far.
+  bool try_loss(int trees, double loss) {
+    auto capacities = share_out(*links_, task_.budgets(least_ * trees * (1 + loss)));
+    if (!carries(task_.ranks(), *links_, capacities, task_.demands(trees))) return false;
+    best_ = Plan{trees, loss, links_, std::move(capacities)};
+    return true;
+  }
+
+  void improve_with(int trees) {
+    double no = 0, yes = best_ ? best_->loss - kNearEnough : 1;
+    if (try_loss(trees, 0)) return;
+    if (best_ && !try_loss(trees, yes)) return;
+    while (!best_ && !try_loss(trees, yes)) {
+      if (yes > kMostLoss) return;
+      yes *= 4;
+    }
+    while (yes - no > kNearEnough && !deadline_.passed()) {
+      const double middle = (no + yes) / 2;
+      (try_loss(trees, middle) ? yes : no) = middle;
+    }
+  }
+
+  static constexpr double kMostLoss = 1000;
+
+  Task& task_;
+  int most_trees_;
+  Deadline deadline_;
+  double least_;
+  std::shared_ptr<const std::vector<RankLink>> links_;
+  std::optional<Plan> best_;
+};
+
+}  // namespace
+
+Result<PackedTrees> pack_trees(Routes& routes, Collective collective, const PackingOptions& options,
+                               double seconds_limit) {
+  const Deadline deadline = Deadline::in(seconds_limit);
+  if (collective != Collective::all_gather && collective != Collective::broadcast)
+    return fail(ErrorCode::unsupported,
+                fmt::format("trees are packed for all_gather and broadcast, not for {}", name_of(collective)));
+  if (options.root < 0 || options.root >= routes.topology().ranks())
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("root {} is no rank; there are {}", options.root, routes.topology().ranks()));
+  auto network = Network::of(routes.topology());
+  if (!network) return tl::unexpected(network.error());
+  Task task{routes, std::move(*network), collective, collective == Collective::broadcast ? options.root : 0};
+  const Shape shape{collective, task.ranks(), task.root, 1};
+  if (task.ranks() == 1) return make_tree_schedule(routes, shape, {}, {});
+  auto plan = PlanSearch(task, options.most_trees, deadline).run();
+  if (!plan) return tl::unexpected(plan.error());
+  auto trees = grow_trees(task.ranks(), *plan->links, std::move(plan->capacities), task.demands(plan->trees), deadline);
+  if (!trees) return tl::unexpected(trees.error());
+  return make_tree_schedule(routes, {collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
+}
+
+}  // namespace tutti

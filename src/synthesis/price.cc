@@ -1,0 +1,57 @@
+#include "synthesis/price.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "simulation/simulate.hpp"
+
+namespace tutti {
+
+namespace {
+
+constexpr std::uint64_t kLeastTile = 4096;
+constexpr double kWorthwhile = 0.998;  // of the time before
+constexpr int kPatience = 2;           // halvings without a gain: the first may only fill the pipeline unevenly
+
+bool splits_vector(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::broadcast:
+    case Collective::barrier:
+    case Collective::point_to_point:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes) {
+  const int blocks = splits_vector(shape.collective) ? 1 : shape.ranks;
+  const auto chunks = static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(shape.chunks);
+  return (bytes + chunks - 1) / chunks;
+}
+
+Result<Price> price(const Program& program, Routes& routes, std::uint64_t bytes, std::uint64_t most_pieces) {
+  Price best;
+  const std::uint64_t chunk = chunk_bytes(program.shape, bytes);
+  int in_vain = 0;
+  for (std::uint64_t pieces = 1; in_vain < kPatience; pieces *= 2) {
+    const std::uint64_t tile = pieces == 1 ? 0 : std::bit_ceil(chunk) / pieces;  // the same for sizes of the same kind
+    if (tile != 0 && tile < kLeastTile) break;
+    const auto simulated = simulate(program, routes, {.bytes = bytes, .tile = tile});
+    if (!simulated) return tl::unexpected(simulated.error());
+    const bool faster = pieces == 1 || simulated->seconds < best.seconds * kWorthwhile;
+    in_vain = faster ? 0 : in_vain + 1;
+    if (faster) {
+      const auto& busy = simulated->link_busy;
+      best = {simulated->seconds, tile, busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end())};
+    }
+    if (simulated->pieces * 2 > most_pieces) break;
+  }
+  return best;
+}
+
+}  // namespace tutti

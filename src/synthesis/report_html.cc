@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/xml_text.hpp"
+#include "simulation/simulate.hpp"
+#include "simulation/timeline.hpp"
+#include "synthesis/published.hpp"
+#include "synthesis/report.hpp"
+#include "synthesis/size_chart.hpp"
+#include "topology/show_svg.hpp"
+
+namespace tutti {
+
+namespace {
+
+constexpr std::string_view kHead = R"(<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #111827; margin: 2rem auto; max-width: 1100px; padding: 0 1rem }}
+h1 {{ font-size: 1.5rem }} h2 {{ margin-top: 2.5rem; border-top: 1px solid #e5e7eb; padding-top: 1rem }}
+table {{ border-collapse: collapse; margin: 1rem 0 }} th, td {{ padding: .2rem .7rem; text-align: right }}
+th {{ border-bottom: 1px solid #9ca3af; font-weight: 600 }} td.text, th.text {{ text-align: left }}
+.wide {{ overflow-x: auto }} .good {{ color: #15803d }} .poor {{ color: #b45309 }} svg {{ max-width: none }}
+.bar {{ background: #dbeafe; display: inline-block; height: .8em }}
+</style></head><body><h1>{title}</h1>
+<p>{summary}</p>
+<div class="wide">{picture}</div>
+)";
+
+constexpr std::string_view kRivalColours[] = {"#9ca3af", "#a78bfa", "#f59e0b", "#10b981",
+                                              "#f472b6", "#64748b", "#84cc16", "#fb923c"};
+constexpr std::uint64_t kMostPieces = 200'000;  // of a timeline
+
+double ratio_to_best_rival(const Synthesis& found, std::size_t at, std::string& name) {
+  double best = 0;
+  for (const Rival& rival : found.rivals) {
+    const double seconds = rival.simulated[at];
+    if (seconds > 0 && (best == 0 || seconds < best)) best = seconds, name = rival.name;
+  }
+  return best / found.sizes[at].simulated;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  for (const auto& [unit, name] : {std::pair{1ULL << 30, "GB"}, {1ULL << 20, "MB"}, {1ULL << 10, "KB"}})
+    if (bytes >= unit) return fmt::format("{:.4g} {}", static_cast<double>(bytes) / static_cast<double>(unit), name);
+  return fmt::format("{} B", bytes);
+}
+
+std::string table(const SynthesizedCollective& one) {
+  std::string out =
+      "<table><tr><th>size</th><th>simulated us</th><th>bound us</th><th>above it</th><th>GB/s</th><th "
+      "class=\"text\">made by</th><th>of the library's best</th><th class=\"text\">program</th></tr>\n";
+  for (std::size_t at = 0; at < one.found.sizes.size(); ++at) {
+    const Synthesized& size = one.found.sizes[at];
+    std::string rival;
+    const double ratio = ratio_to_best_rival(one.found, at, rival);
+    const auto program = static_cast<std::size_t>(size.program);
+    const std::string file = program < one.files.size() ? one.files[program] : "";
+    out += fmt::format(
+        "<tr><td>{}</td><td>{:.2f}</td><td>{:.2f}</td><td class=\"{}\">{:.1f} %</td><td>{:.2f}</td><td "
+        "class=\"text\">{}</td><td>{}</td><td class=\"text\"><a href=\"{}\">{}</a></td></tr>\n",
+        size_text(size.bytes), size.simulated * 1e6, size.bound * 1e6, size.gap() <= 0.05 ? "good" : "poor",
+        size.gap() * 100, static_cast<double>(size.bytes) / size.simulated / 1e9, escape_xml(size.generator),
+        ratio > 0 ? fmt::format("{:.2f} x {}", ratio, escape_xml(rival)) : "", escape_xml(file), escape_xml(file));
+  }
+  return out + "</table>\n";
+}
+
+ChartLine line_of(const Synthesis& found, std::string name, std::string colour, bool dashed, auto seconds_of) {
+  ChartLine line{std::move(name), std::move(colour), dashed, {}};
+  for (std::size_t at = 0; at < found.sizes.size(); ++at)
+    if (const double seconds = seconds_of(at); seconds > 0)
+      line.points.emplace_back(static_cast<double>(found.sizes[at].bytes), seconds * 1e6);
+  return line;
+}
+
+std::string chart(const Topology& topology, const SynthesizedCollective& one) {
+  const Synthesis& found = one.found;
+  std::vector<ChartLine> lines;
+  lines.push_back(
+      line_of(found, "this synthesis", "#1d4ed8", false, [&](auto at) { return found.sizes[at].simulated; }));
+  lines.push_back(line_of(found, "bound", "#dc2626", true, [&](auto at) { return found.sizes[at].bound; }));
+  for (std::size_t i = 0; i < found.rivals.size(); ++i)
+    lines.push_back(line_of(found, found.rivals[i].name, std::string(kRivalColours[i % std::size(kRivalColours)]),
+                            false, [&](auto at) { return found.rivals[i].simulated[at]; }));
+  for (const Published& published : published_times()) {
+    if (published.topology != topology.name() || published.collective != one.collective) continue;
+    ChartLine line{fmt::format("{}, published", published.who), "#111827", true, {}};
+    for (const PublishedTime& time : published.times)
+      line.points.emplace_back(static_cast<double>(time.bytes), time.microseconds);
+    std::sort(line.points.begin(), line.points.end());
+    lines.push_back(std::move(line));
+  }
+  return size_chart(lines);
+}
+
+/// How busy links of each kind are.
+std::string loads(const Topology& topology, const Simulation& run) {
+  struct Kind {
+    int links = 0;
+    double sum = 0, most = 0;
+  };
+  std::map<std::string, Kind> kinds;
+  for (int link = 0; link < topology.link_count(); ++link) {
+    const double load = run.link_busy[static_cast<std::size_t>(link)] / run.seconds;
+    Kind& kind = kinds[topology.link(link).name.empty() ? "link" : topology.link(link).name];
+    ++kind.links, kind.sum += load, kind.most = std::max(kind.most, load);
+  }
+  std::string out =
+      "<table><tr><th class=\"text\">links</th><th>number</th><th>busy, mean</th><th>busiest</th><th></th></tr>\n";
+  for (const auto& [name, kind] : kinds)
+    out += fmt::format(
+        "<tr><td class=\"text\">{}</td><td>{}</td><td>{:.1f} %</td><td>{:.1f} %</td><td class=\"text\"><span "
+        "class=\"bar\" style=\"width:{:.0f}px\"></span></td></tr>\n",
+        escape_xml(name), kind.links, 100 * kind.sum / kind.links, 100 * kind.most, 200 * kind.most);
+  return out + "</table>\n";
+}
+
+std::string run_of_largest(const Topology& topology, const SynthesizedCollective& one) {
+  const Synthesized& size = one.found.sizes.back();
+  const Program& program = one.found.programs[static_cast<std::size_t>(size.program)];
+  Routes routes(topology);
+  const auto plain = simulate(program, routes, {.bytes = size.bytes, .tile = program.tile});
+  if (!plain) return {};
+  std::string out = fmt::format("<h3>Links at {}</h3>\n{}", size_text(size.bytes), loads(topology, *plain));
+  if (plain->pieces > kMostPieces) return out;
+  const auto run = simulate(program, routes, {.bytes = size.bytes, .tile = program.tile, .keeps_flights = true});
+  if (!run) return out;
+  return out + fmt::format("<h3>Timeline at {}</h3>\n<div class=\"wide\">{}</div>\n", size_text(size.bytes),
+                           timeline_svg(*run, routes, fmt::format("{}, {}", name_of(one.collective), size.generator)));
+}
+
+}  // namespace
+
+std::string report_html(const Topology& topology, const std::vector<SynthesizedCollective>& synthesized) {
+  std::string out =
+      fmt::format(kHead, fmt::arg("title", "Synthesis for " + escape_xml(topology.name())),
+                  fmt::arg("summary", escape_xml(show_text(topology))), fmt::arg("picture", show_svg(topology)));
+  for (const SynthesizedCollective& one : synthesized) {
+    out += fmt::format(
+        "<h2>{}</h2>\n<p>{} programs in {:.2f} s{}.</p>\n<div class=\"wide\">{}</div>\n<div class=\"wide\">{}</div>\n",
+        name_of(one.collective), one.found.programs.size(), one.found.seconds,
+        one.found.interrupted ? ", interrupted" : "", table(one), chart(topology, one));
+    out += run_of_largest(topology, one);
+  }
+  return out + "</body></html>\n";
+}
+
+}  // namespace tutti
