@@ -39,8 +39,10 @@ Port port_of(const std::vector<const Together*>& seen, const PairRates& pairs) {
   for (const Together* together : seen) {
     port.by_peers.push_back({static_cast<int>(together->flows.size()), together->rate});
     most = std::max(most, together->rate);
-    port.shared |= shares(*together);
   }
+  // Whether all peers together get their due decides: fewer cannot share more.
+  const auto fewer = [](const Together* a, const Together* b) { return a->flows.size() < b->flows.size(); };
+  port.shared = !seen.empty() && shares(**std::max_element(seen.begin(), seen.end(), fewer));
   std::sort(port.by_peers.begin(), port.by_peers.end(),
             [](const PeersRate& a, const PeersRate& b) { return a.peers < b.peers; });
   if (port.shared) port.rate = std::min(most, pairs.sum);

@@ -2,13 +2,22 @@
 
 #include <nlohmann/json.hpp>
 
+#include "measure/fit.hpp"
+
 namespace tutti {
 namespace {
 
 nlohmann::ordered_json pair_to_json(const PairTimes& pair) {
   nlohmann::ordered_json times = nlohmann::ordered_json::array();
   for (const SizeTime& time : pair.times) times.push_back({{"bytes", time.bytes}, {"us", time.seconds * 1e6}});
-  nlohmann::ordered_json written = {{"from", pair.from}, {"to", pair.to}, {"one_way", times}};
+  const LineFit fit = fit_line(pair.times);
+  nlohmann::ordered_json written = {{"from", pair.from},
+                                    {"to", pair.to},
+                                    {"latency_us", fit.latency * 1e6},
+                                    {"MBps", fit.rate / 1e6},
+                                    {"MBps_error", fit.rate_error},
+                                    {"fit_error", fit.error},
+                                    {"one_way", times}};
   if (pair.chunk_bytes > 0)
     written["chunks"] = {{"bytes", pair.chunk_bytes},
                          {"one_by_one_us", pair.one_by_one * 1e6},
