@@ -20,7 +20,7 @@ struct LineFit {
 /// fewer the rate is that of the one.
 LineFit fit_line(std::span<const SizeTime> times);
 
-/// The middle value; 0 for none.
+/// The middle value, of two the lesser: what disturbs a measurement only ever adds to it. 0 for none.
 double median(std::vector<double> values);
 
 }  // namespace tutti

@@ -47,6 +47,12 @@ TEST(Fit, TakesTheLargestMessageWhereNoiseTurnsTheLineRound) {
   EXPECT_NEAR(fit_line(one).rate, 1e6, 1);
 }
 
+TEST(Median, IsTheLesserOfTwo) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({7, 5}), 5);
+  EXPECT_EQ(median({}), 0);
+}
+
 TEST(Rounds, HaveEveryPairOnceAndNoRankTwiceInARound) {
   for (const int ranks : {2, 3, 4, 7, 8}) {
     const auto pairs = pairs_in_rounds(ranks);

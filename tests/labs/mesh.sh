@@ -27,8 +27,8 @@ make_mesh() {
     ip -n "$switch" link set "port$host" master core
     ip -n "$switch" link set "port$host" up
     ip -n "$name" addr add "198.18.0.$((host + 1))/24" dev mesh
-    # What the kernel hands down at once blocks a slow pair for its whole length, and small messages behind it.
-    ip -n "$name" link set mesh gso_max_size 6000
+    # What the kernel hands down at once is free of charge to an idle bucket, and blocks small messages behind it: packets.
+    ip netns exec "$name" ethtool -K mesh tso off gso off >/dev/null 2>&1 || ip -n "$name" link set mesh gso_max_size 1514
     ip -n "$name" link set mesh up
     # BBR takes the first packets through a token bucket for the speed of the path.
     ip netns exec "$name" sh -c 'cd /proc/sys/net/ipv4 && echo cubic >tcp_congestion_control ||
@@ -44,13 +44,13 @@ shape() {
   for to in "${!rates[@]}"; do [ "$to" = "$host" ] || sum=$((sum + ${rates[$to]%.*})); done
   {
     echo "qdisc replace dev mesh root handle 1: htb default 1"
-    echo "class add dev mesh parent 1: classid 1:2 htb rate ${port}mbit ceil ${port}mbit burst 6kb cburst 6kb"
+    echo "class add dev mesh parent 1: classid 1:2 htb rate ${port}mbit ceil ${port}mbit burst 1600 cburst 1600 quantum 60000"
     for to in "${!rates[@]}"; do
       [ "$to" = "$host" ] && continue
       # Bits per second; no more than the pair's own.
       share=$((rates[to] * 1000000 * port / (sum > port ? sum : port)))
       echo "class add dev mesh parent 1:2 classid 1:$((to + 16)) htb rate ${share}bit ceil ${rates[$to]}mbit" \
-        "burst 1600 cburst 1600 quantum 6000"
+        "burst 100 cburst 100 quantum 1514"
       echo "filter add dev mesh parent 1: protocol ip prio 1 u32 match ip dst 198.18.0.$((to + 1))/32" \
         "flowid 1:$((to + 16))"
     done

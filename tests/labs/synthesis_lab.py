@@ -4,7 +4,7 @@ every pair has a rate of its own. Two islands of four, joined by a few fast conn
 inside an island is slow; ranks are interleaved over the islands, as a scheduler that knows nothing would place them.
 Rates sum to less than two cores can carry, and idle CPU is shown. Needs root.
 
-  synthesis_lab.py BUILD [--only measure,race,simulate] [--sizes 256K,1M] [--rounds 5] [--programs DIR]
+  synthesis_lab.py BUILD [--only measure,race,simulate] [--sizes 256K,1M] [--rounds 3] [--programs DIR]
 
 measure   `tutti topo measure` in the job, against what was shaped
 race      the synthesized all_reduce and all_gather against a ring in rank order and every built-in algorithm, in turn,
@@ -17,22 +17,23 @@ Prints tables and writes BUILD/bench/synthesis-lab.json: rows of what, unit, mea
 import argparse
 import json
 import os
-import re
+import resource
 import secrets
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 PARTS = ("measure", "race", "simulate")
 RANKS = 8
-PORT, INSIDE, FEW, MANY, SLOW = 200, 100, 50, 10, 10  # Mb/s
+PORT, INSIDE, FEW, MANY, SLOW = 100, 50, 25, 5, 5  # Mb/s
 FAST_BETWEEN = {(0, 1), (4, 5)}  # pairs of different islands with the rate FEW; the others have MANY
 SLOW_INSIDE = (0, 2)
 PAYLOAD = 1448 / 1514  # of what the shaper counts, with headers
+TILE = 128 << 10  # of the engine, at most, where ranks are 8 hosts (engine/execution.cc)
 RING_BAR, BUILTIN_BAR, SIMULATION_BAR = 3, 1.3, 10
+SYNTHESIZED = "synthesized"
 COLLECTIVES = ("all_reduce", "all_gather")
 BUILTINS = ("ring", "oneshot", "recursive_doubling", "halving_doubling", "recursive_halving", "bruck", "binomial",
             "double_tree")
@@ -87,12 +88,17 @@ def cpu_times():
     return fields[3] + fields[4], sum(fields)
 
 
+def children_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 class Job:
     """Runs a command as the ranks of a job on all hosts, and knows how much CPU was idle meanwhile."""
 
     def __init__(self, mesh, tutti):
         self.mesh, self.tutti = mesh, tutti
-        self.idle = []
+        self.idle, self.used = [], []  # percent of all cores; seconds of the ranks for each second of each core
 
     def run(self, *arguments, seconds=120, **environment):
         """What rank 0 prints."""
@@ -100,7 +106,7 @@ class Job:
                       TUTTI_INTERFACES="mesh", TUTTI_SECRET=secrets.token_hex(16),
                       TUTTI_SPIN_US="0", TUTTI_YIELD_US="0",  # cores are the network, too
                       **environment)
-        before = cpu_times()
+        before, began, worked = cpu_times(), time.monotonic(), children_seconds()
         ranks = []
         for rank, host in enumerate(self.mesh.hosts):
             own = dict(common, TUTTI_RANK=str(rank), TUTTI_HOST_ID=host)
@@ -121,6 +127,7 @@ class Job:
                 raise LabError(f"{' '.join(map(str, arguments))}: rank {rank}: {said[rank][1].strip()[-300:]}")
         after = cpu_times()
         self.idle.append(100 * (after[0] - before[0]) / max(1, after[1] - before[1]))
+        self.used.append((children_seconds() - worked) / (time.monotonic() - began) / os.cpu_count())
         return said[0][0]
 
 
@@ -149,8 +156,7 @@ class Lab:
         self.sizes, self.rounds = arguments.sizes.split(","), arguments.rounds
         self.given, self.seconds = arguments.programs, arguments.time
         self.topology = arguments.topology or folder / "measured.json"
-        self.times = {}  # (collective, size, name) -> seconds of each round
-        self.programs = {}  # the same -> the file
+        self.times = {}  # (collective, size, name) -> seconds
 
     def measure(self):
         raw = json.loads(self.job.run("topo", "measure", "--json", "-o", self.topology, "--time", self.seconds,
@@ -160,7 +166,7 @@ class Lab:
         kinds = {}
         for pair in raw["pairs"]:
             kinds.setdefault(kind_of(pair["from"], pair["to"]), []).append(
-                (slope(pair["one_way"]), shaped_rate(pair["from"], pair["to"]) * PAYLOAD / 8))
+                (pair["MBps"], shaped_rate(pair["from"], pair["to"]) * PAYLOAD / 8))
         worst = 0
         for kind, rates in kinds.items():
             errors = [100 * (rate / truth - 1) for rate, truth in rates]
@@ -173,8 +179,91 @@ class Lab:
             print(f"  {'egress port':24} {len(ports):3} ranks  shaped {PORT * PAYLOAD / 8:7.3f}  median {statistics.median(ports):7.3f}"
                   f"  error {min(errors):+5.1f} % to {max(errors):+5.1f} %")
             worst = max(worst, *map(abs, errors))
-        print(f"  {len(text['vertices'])} vertices, {len(text['links'])} links; idle CPU {self.job.idle[-1]:.0f} %")
+        print(f"  {len(text['vertices'])} vertices, {len(text['links'])} links; idle CPU {self.job.idle[-1]:.0f} %,"
+              f" used by the ranks {100 * self.job.used[-1]:.0f} %")
         self.results.add("rates of pairs and ports measured, worst error", "percent", worst, 10, at_least=False)
+
+    def tell(self, *arguments):
+        """What the command says, outside the job; nothing where it fails."""
+        done = subprocess.run([self.tutti, *map(str, arguments)], capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else None
+
+    def candidates(self, collective, size):
+        """Name and program file, or None for a built-in algorithm."""
+        found = {name: None for name in BUILTINS if self.predicted(collective, size, name) is not None}
+        folder = self.given or self.folder / "synthesized"
+        if not self.given and not (folder / "report.json").exists():
+            said = subprocess.run([self.tutti, "synth", "--topology", self.topology, "--collective",
+                                   ",".join(COLLECTIVES), "--size", ",".join(self.sizes), "--time", "10", "-o", folder],
+                                  capture_output=True, text=True)
+            if said.returncode != 0:
+                raise LabError(f"tutti synth: {said.stderr.strip()[-300:]}")
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        for row in report["rows"]:
+            if row["collective"] == collective and row["bytes"] == bytes_of(size):
+                found[SYNTHESIZED] = folder / row["program"]
+        if SYNTHESIZED not in found:
+            raise LabError(f"{folder}/report.json has no {collective} of {size}")
+        return found
+
+    def race(self):
+        for collective in COLLECTIVES:
+            for size in self.sizes:
+                self.race_one(collective, size)
+        print(f"\nidle CPU while it ran: {statistics.median(self.job.idle):.0f} % (median), {min(self.job.idle):.0f} % (least);"
+              f" the ranks used {100 * statistics.median(self.job.used):.0f} % of {os.cpu_count()} cores")
+
+    def race_one(self, collective, size):
+        runners = self.candidates(collective, size)
+        times = {name: [] for name in runners}
+        for number in range(self.rounds):
+            for name, program in runners.items():
+                times[name].append(self.bench(collective, size, name, program, checks=1 if number == 0 else 0))
+        medians = {name: statistics.median(each) for name, each in times.items()}
+        best = min((name for name in medians if name != SYNTHESIZED), key=medians.get)
+        ours = medians[SYNTHESIZED]
+        print(f"\n{collective} of {size}: milliseconds, median of {self.rounds}")
+        for name in sorted(medians, key=medians.get):
+            print(f"  {name:20} {1e3 * medians[name]:9.1f}  {medians[name] / ours:6.2f} times the synthesized")
+        for name, each in medians.items():
+            self.times[collective, size, name] = each
+        self.results.add(f"{collective} of {size}: ring in rank order over synthesized", "times", medians["ring"] / ours,
+                         RING_BAR, at_least=True)
+        self.results.add(f"{collective} of {size}: best built-in ({best}) over synthesized", "times",
+                         medians[best] / ours, BUILTIN_BAR, at_least=True)
+
+    def bench(self, collective, size, name, program, checks):
+        """Seconds of a call, on the slowest rank."""
+        output = self.folder / "lab-bench.json"
+        how = ["--program", program] if program else []
+        rules = {} if program else {"TUTTI_SELECT": f"{collective}:*:{name}"}
+        self.job.run("bench", collective, "-b", size, "-e", size, "-n", 1, "-w", 1, "-c", checks, "-J", output, *how, **rules)
+        row = json.loads(output.read_text(encoding="utf-8"))["results"][0]["out_of_place"]
+        if row["nwrong"] != 0:
+            raise LabError(f"{name}: {row['nwrong']} wrong elements")
+        return row["time"] / 1e6
+
+    def predicted(self, collective, size, name, program=None):
+        """Seconds by the simulator; None where it cannot run."""
+        tile = json.loads(program.read_text(encoding="utf-8")).get("tile", "1G") if program else "1G"
+        what = [program] if program else [name, "--collective", collective]
+        what += ["--tile", min(TILE, bytes_of(str(tile)))]
+        said = self.tell("simulate", *what, "--topology", self.topology, "--size", size, "--json")
+        return json.loads(said)[0]["simulated_us"] / 1e6 if said else None
+
+    def simulate(self):
+        if not self.times:
+            raise LabError("simulate needs the times of a race: --only race,simulate")
+        print("\nsimulated against measured, milliseconds")
+        errors = []
+        for (collective, size, name), seconds in self.times.items():
+            program = self.candidates(collective, size)[name]
+            simulated = self.predicted(collective, size, name, program)
+            errors.append(100 * (simulated / seconds - 1))
+            print(f"  {collective:11} {size:>5} {name:20} {1e3 * simulated:9.1f} {1e3 * seconds:9.1f} {errors[-1]:+6.1f} %")
+        for what, value in (("worst", max(map(abs, errors))), ("median", statistics.median(map(abs, errors)))):
+            self.results.add(f"simulator against {len(errors)} measured runs, {what} error", "percent", value,
+                             SIMULATION_BAR, at_least=False)
 
 
 def kind_of(a, b):
@@ -183,18 +272,12 @@ def kind_of(a, b):
     return "between islands, fast" if (min(a, b), max(a, b)) in FAST_BETWEEN else "between islands, slow"
 
 
-def slope(times):
-    """MB/s of the two largest messages."""
-    small, large = times[-2], times[-1]
-    return (large["bytes"] - small["bytes"]) / (large["us"] - small["us"])
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path)
     parser.add_argument("--only", default=",".join(PARTS), help="parts to run")
     parser.add_argument("--sizes", default="256K,1M", help="bytes of vectors")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--time", type=float, default=60, help="seconds for measuring")
     parser.add_argument("--topology", type=Path, help="use this file instead of measuring")
     parser.add_argument("--programs", type=Path, help="use this folder of `tutti synth` instead of synthesizing")
