@@ -85,12 +85,13 @@ Result<Program> program_of(SynthesisTask& task, const MakeSchedule& make, std::s
                            bool through_root = false) {
   const LowerOptions options = options_for(task, generator, channels);
   const auto forward = [&](Collective collective) -> Result<Program> {
-    const auto schedule = make(task.routes, collective);
-    return schedule ? lower(*schedule, options) : tl::unexpected(schedule.error());
+    auto schedule = make(task.routes, collective);
+    return schedule ? lower(without_dead_ends(std::move(*schedule)), options) : tl::unexpected(schedule.error());
   };
   const auto backward = [&](Collective collective) -> Result<Program> {
-    const auto schedule = make(task.backward_routes, collective);
-    return schedule ? lower_reversed(*schedule, options) : tl::unexpected(schedule.error());
+    auto schedule = make(task.backward_routes, collective);
+    return schedule ? lower_reversed(without_dead_ends(std::move(*schedule)), options)
+                    : tl::unexpected(schedule.error());
   };
   switch (task.collective) {
     case Collective::reduce_scatter:

@@ -29,6 +29,7 @@ struct PathSearch {
   std::vector<int> sources;  // ranks
   int chunks = 1;            // per block
   double enough = 0;         // seconds per byte of a rank's buffer at which the search may stop; 0: search on
+  std::vector<Path> given;   // as FoundPaths': where not empty, what a chunk takes in any case; none: all are free
 };
 
 struct FoundPaths {

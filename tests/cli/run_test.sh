@@ -219,6 +219,31 @@ measures_topology() {
   expect_status 2 "$tutti" topo measure -n 1
 }
 
+simulations() {
+  # A ring of 8: seven rounds of 0.7 us and an eighth of the vector at 25 GB/s.
+  expect_status 0 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 8000,1G
+  expect_line out ' *7.81 KB +5\.18 .*'
+  expect_line out ' *1 GB +37585\..* 100\.0 % +56'
+  expect_line out ' *100\.0 %  gpu0 -> gpu1 \(link\)'
+  expect_status 0 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1M -o line.svg --trace line.json
+  grep -q '<svg' line.svg || fail "no timeline was drawn"
+  [ "$(python3 -c 'import json; print(sum(e["ph"] == "X" for e in json.load(open("line.json"))["traceEvents"]))')" = 56 ] ||
+    fail "not a slice for each piece"
+  expect_status 0 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1M --json
+  python3 -c 'import json; row, = json.load(open("out")); assert row["pieces"] == 56 and row["gap"] > 0' || fail "JSON"
+  expect_status 0 "$tutti" simulate nccl_ring --collective all_gather --topology ndv2:nodes=2
+  expect_line out ' *1 GB +80531\..*'
+  # What cannot run there is a finding; what cannot be understood is a mistake of the caller.
+  expect_status 1 "$tutti" simulate ring --collective all_gather --topology torus2d:4x4
+  grep -q 'no route from gpu3 to gpu4' err || fail "the missing route is not named"
+  expect_status 1 "$tutti" simulate nccl_direct --collective all_to_all --topology torus2d:4x4
+  grep -q 'no nccl_direct for all_to_all' err || fail "the missing reference is not named"
+  expect_status 1 "$tutti" simulate ring --topology ring:8
+  grep -q 'say --collective' err || fail "not told what is missing"
+  expect_status 2 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1Q
+  expect_status 2 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1K,1M -o line.svg
+}
+
 # The sentences at the end of the scene with the rails, on standard output only.
 expect_story() {
   expect_line out '          rail1 down'
