@@ -1,7 +1,7 @@
 #!/bin/bash
 # Hosts on one switch, whose every ordered pair has a rate of its own. `make_mesh HOSTS` makes hosts as network
-# namespaces, numbered from 0, each with the interface mesh; host N is 198.18.0.(N+1). `shape HOST MBIT RATE...` has a
-# host send at most MBIT in sum, and to host 0, 1, ... at most the RATE in that place (its own is not looked at).
+# namespaces, numbered from 0, each with the interface mesh; host N is 198.18.0.(N+1). `shape HOST KBIT RATE...` has a
+# host send at most KBIT per second in sum, and to host 0, 1, ... at most the RATE in that place; its own counts for nothing.
 # Sourced, it gives these functions. Run, `mesh.sh HOSTS`, it makes the hosts, prints a line `host N NAMESPACE` for each
 # and then `ready`, and obeys the lines of its input: a function and its arguments, each answered by `done`, or by
 # `failed`. At the end of its input all is removed.
@@ -40,21 +40,24 @@ make_mesh() {
 # A class may always send at its own rate, whatever its parent is left with; so the rates that are given to classes sum
 # to the port's, and each may borrow up to its pair's. Bursts hide burst/rate of time: one packet.
 shape() {
-  local host=$1 port=$2 sum=0 to share rates=("${@:3}")
-  for to in "${!rates[@]}"; do [ "$to" = "$host" ] || sum=$((sum + ${rates[$to]%.*})); done
+  local host=$1 port=$2 sum=0 name to share rates=("${@:3}")
+  name=$(mesh_host "$host")
+  rates[host]=0
+  for to in "${!rates[@]}"; do sum=$((sum + rates[to])); done
+  tc -n "$name" qdisc del dev mesh root 2>/dev/null
   {
-    echo "qdisc replace dev mesh root handle 1: htb default 1"
-    echo "class add dev mesh parent 1: classid 1:2 htb rate ${port}mbit ceil ${port}mbit burst 1600 cburst 1600 quantum 60000"
+    echo "qdisc add dev mesh root handle 1: htb default 1"
+    echo "class add dev mesh parent 1: classid 1:2 htb rate ${port}kbit ceil ${port}kbit burst 1600 cburst 1600" \
+      "quantum 60000"
     for to in "${!rates[@]}"; do
       [ "$to" = "$host" ] && continue
-      # Bits per second; no more than the pair's own.
-      share=$((rates[to] * 1000000 * port / (sum > port ? sum : port)))
-      echo "class add dev mesh parent 1:2 classid 1:$((to + 16)) htb rate ${share}bit ceil ${rates[$to]}mbit" \
+      share=$((rates[to] * 1000 * port / (sum > port ? sum : port)))
+      echo "class add dev mesh parent 1:2 classid 1:$((to + 16)) htb rate ${share}bit ceil ${rates[to]}kbit" \
         "burst 100 cburst 100 quantum 1514"
       echo "filter add dev mesh parent 1: protocol ip prio 1 u32 match ip dst 198.18.0.$((to + 1))/32" \
         "flowid 1:$((to + 16))"
     done
-  } | tc -n "$(mesh_host "$host")" -batch -
+  } | tc -n "$name" -batch -
 }
 
 if [ "$0" = "${BASH_SOURCE[0]}" ]; then
