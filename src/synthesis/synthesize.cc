@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "simulation/references.hpp"
+#include "simulation/simulate.hpp"
 #include "synthesis/generators.hpp"
 #include "synthesis/price.hpp"
 
@@ -16,6 +18,7 @@ namespace tutti {
 namespace {
 
 constexpr std::string_view kLibrary = "library";
+constexpr int kMostRanksForReferences = 64;
 constexpr int kMostRanksForLibraryFirst =
     256;  // its rings grow with the square of the ranks: beyond, others come first
 
@@ -43,6 +46,7 @@ class Search {
       try_generator(*generator);
     }
     result_.seconds = seconds_since(start_);
+    price_references();
     if (std::any_of(bests_.begin(), bests_.end(), [](const Best& best) { return std::isinf(best.kept.simulated); }))
       return fail(ErrorCode::timed_out, fmt::format("no program was found in {:.1f} s{}", result_.seconds,
                                                     last_error_.empty() ? "" : "; " + last_error_));
@@ -121,6 +125,19 @@ class Search {
     auto& rivals = result_.rivals;
     if (rivals.empty() || rivals.back().name != name) rivals.push_back({name, std::vector<double>(bests_.size())});
     rivals.back().simulated[at] = seconds;
+  }
+
+  /// What NCCL would take, to hold the best against it; not part of the search.
+  void price_references() {
+    if (interrupted() || task_.topology.ranks() > kMostRanksForReferences) return;
+    for (const Reference& reference : reference_programs(task_.routes, task_.collective, task_.root)) {
+      if (!reference.name.starts_with("nccl")) continue;  // the library's were tried
+      for (std::size_t at = 0; at < bests_.size(); ++at) {
+        const auto run =
+            simulate(reference.program, task_.routes, {.bytes = bests_[at].kept.bytes, .tile = reference.program.tile});
+        if (run) note_rival(reference.name, at, run->seconds);
+      }
+    }
   }
 
   bool tell(std::string_view stage, const Best* changed) {
