@@ -76,7 +76,6 @@ class Search {
   }
 
   FoundPaths run() {
-    found_.paths = search_.given;
     found_.paths.resize(search_.sources.size() * at(hops_.ranks()) * at(search_.chunks));
     // At first links cost what a byte takes there; how full they are only decides between equals.
     double total = 0;
@@ -173,8 +172,8 @@ class Search {
     return &found_.paths[(s * at(hops_.ranks()) + at(target)) * at(search_.chunks)];
   }
 
-  bool is_given(const Path* path) const {
-    return !search_.given.empty() && !search_.given[static_cast<std::size_t>(path - found_.paths.data())].empty();
+  bool counts(int source, int target) const {
+    return target != source && (!search_.inside_nodes || hops_.node_of(source) == hops_.node_of(target));
   }
 
   bool place(std::size_t s) {
@@ -182,14 +181,14 @@ class Search {
     for (int piece = 0; piece < search_.chunks; ++piece) {
       settle(source, kNoiseAtFirst);
       for (int target = 0; target < hops_.ranks(); ++target) {
-        if (target == source) continue;
+        if (!counts(source, target)) continue;
         if (last_[at(target)] < 0) {
           found_.unreached_from = source;
           found_.unreached_to = target;
           return false;
         }
         Path& path = paths_of(s, target)[piece];
-        if (!is_given(&path)) path = path_to(source, target);
+        path = path_to(source, target);
         add(path);
       }
     }
@@ -200,11 +199,11 @@ class Search {
     const int source = search_.sources[s];
     settle(source, kNoise);
     for (int target = 0; target < hops_.ranks(); ++target) {
-      if (target == source) continue;
+      if (!counts(source, target)) continue;
       const Path shortest = path_to(source, target);
       for (int piece = 0; piece < search_.chunks; ++piece) {
         Path& path = paths_of(s, target)[piece];
-        if (path == shortest || is_given(&path)) continue;
+        if (path == shortest) continue;
         remove(path);
         if (cost_of(shortest) < cost_of(path) * (1 - 1e-9)) {
           path = shortest;

@@ -26,10 +26,10 @@ struct Resources {
 struct PathSearch {
   const HopTable* hops = nullptr;
   Resources resources;
-  std::vector<int> sources;  // ranks
-  int chunks = 1;            // per block
-  double enough = 0;         // seconds per byte of a rank's buffer at which the search may stop; 0: search on
-  std::vector<Path> given;   // as FoundPaths': where not empty, what a chunk takes in any case; none: all are free
+  std::vector<int> sources;   // ranks
+  int chunks = 1;             // per block
+  double enough = 0;          // seconds per byte of a rank's buffer at which the search may stop; 0: search on
+  bool inside_nodes = false;  // blocks for ranks of other nodes do not count
 };
 
 struct FoundPaths {
