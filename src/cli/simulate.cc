@@ -15,6 +15,7 @@
 #include "cli/parse.hpp"
 #include "cli/simulate_trace.hpp"
 #include "program/format.hpp"
+#include "simulation/references.hpp"
 #include "simulation/timeline.hpp"
 #include "synthesis/bound.hpp"
 #include "topology/load.hpp"
@@ -62,8 +63,20 @@ Layout layout_of(const Topology& topology) {
   return layout;
 }
 
-/// A file, or where there is none, an algorithm of the library.
-Result<Program> program_of(const SimulateArguments& arguments, const Topology& topology) {
+/// What stock libraries run, or an algorithm of ours.
+Result<Program> program_named(const SimulateArguments& arguments, Collective collective, Routes& routes) {
+  if (arguments.program.starts_with("nccl_")) {
+    for (Reference& one : reference_programs(routes, collective, arguments.root))
+      if (one.name == arguments.program) return std::move(one.program);
+    return fail(ErrorCode::unsupported, fmt::format("there is no {} for {} on {}", arguments.program,
+                                                    name_of(collective), routes.topology().name()));
+  }
+  return make_program(arguments.program, collective, layout_of(routes.topology()),
+                      {.root = arguments.root, .instances = arguments.instances});
+}
+
+/// A file, or with a collective a program by its name.
+Result<Program> program_of(const SimulateArguments& arguments, Routes& routes) {
   if (arguments.collective.empty()) {
     if (find_algorithm(arguments.program) != nullptr && !std::filesystem::exists(arguments.program))
       return fail(ErrorCode::invalid_argument,
@@ -72,8 +85,7 @@ Result<Program> program_of(const SimulateArguments& arguments, const Topology& t
   }
   for (int i = 0; i < kCollectives; ++i)
     if (const auto collective = static_cast<Collective>(i); name_of(collective) == arguments.collective)
-      return make_program(arguments.program, collective, layout_of(topology),
-                          {.root = arguments.root, .instances = arguments.instances});
+      return program_named(arguments, collective, routes);
   return fail(ErrorCode::invalid_argument,
               fmt::format("--collective: '{}' is none; expected all_gather, all_reduce, ...", arguments.collective));
 }
@@ -159,11 +171,11 @@ int simulate_sizes(const SimulateArguments& arguments, const std::vector<std::si
                    std::optional<std::size_t> tile) {
   const auto topology = load_topology(arguments.topology, arguments.nodes);
   if (!topology) return complain(topology.error().message);
-  const auto program = program_of(arguments, *topology);
+  Routes routes(*topology);
+  const auto program = program_of(arguments, routes);
   if (!program) return complain(program.error().message);
   const auto limit = bound_of(*program, *topology);
   if (!limit) return complain(limit.error().message);
-  Routes routes(*topology);
   SimulationOptions options = arguments.options;
   options.tile = tile.value_or(program->tile);
   options.keeps_flights = !arguments.picture.empty() || !arguments.trace.empty();
@@ -203,7 +215,10 @@ int run(const SimulateArguments& arguments) {
 void add_simulate(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("simulate", "How long a program takes on a topology, and what holds it up");
   auto arguments = std::make_shared<SimulateArguments>();
-  command->add_option("program", arguments->program, "a file (JSON or MSCCL XML), or an algorithm of the library")
+  command
+      ->add_option("program", arguments->program,
+                   "a file (JSON or MSCCL XML), an algorithm of the library,\nor what NCCL would run: nccl_ring, "
+                   "nccl_tree, nccl_direct")
       ->required();
   command->add_option("--topology", arguments->topology, "a file, or a built-in topology")->required();
   command->add_option("--nodes", arguments->nodes, "copies of the server or host")->check(CLI::Range(1, 1 << 17));
