@@ -64,6 +64,9 @@ struct TreePlace {
   int parent = kNobody;
   std::vector<int> children;  // in the order in which a broadcast serves them; a reduction takes them in reverse
 };
+/// The place of the group's member in the first or second (`tree` 0, 1) of a pair of binary trees over the group, in
+/// which nobody is inner in both.
+TreePlace double_tree_place(const Group& group, int tree);
 /// `source` of the root ends in everybody else's `target`.
 void tree_broadcast(PartBuilder& part, const TreePlace& place, Cells source, Cells target, int channel = 0);
 /// Everybody's `source`, reduced, ends in the root's `target`. Where each subtree holds consecutive ranks, operands

@@ -115,8 +115,9 @@ TreePlace binary_place(int size, int position) {
 int twin_position(int size, int position) { return size % 2 == 0 ? size - 1 - position : (position + size - 1) % size; }
 int position_of_twin(int size, int twin) { return size % 2 == 0 ? size - 1 - twin : (twin + 1) % size; }
 
-/// The place of a group's member in tree 0 or 1, in terms of ranks.
-TreePlace double_place(const Group& group, int tree) {
+}  // namespace
+
+TreePlace double_tree_place(const Group& group, int tree) {
   const int size = group.size();
   const auto rank_at = [&](int position) {
     return group.rank_at(tree == 0 ? position : position_of_twin(size, position));
@@ -127,13 +128,15 @@ TreePlace double_place(const Group& group, int tree) {
   return place;
 }
 
+namespace {
+
 /// With a root of its own, the trees span the others, and the root stands above both.
 TreePlace rooted_place(const std::vector<int>& order, int root, int rank, int tree) {
   Group others{order, 0};
   others.members.erase(std::find(others.members.begin(), others.members.end(), root));
   const int top = others.rank_at(tree == 0 ? 0 : position_of_twin(others.size(), 0));
   if (rank == root) return {kNobody, {top}};
-  TreePlace place = double_place(Group::of(std::move(others.members), rank), tree);
+  TreePlace place = double_tree_place(Group::of(std::move(others.members), rank), tree);
   if (rank == top) place.parent = root;
   return place;
 }
@@ -142,7 +145,7 @@ void tell_double_tree(PartBuilder& part, const std::vector<int>& order) {
   const Collective collective = part.shape().collective;
   for (int tree = 0; tree < 2; ++tree) {
     const TreePlace place = collective == Collective::all_reduce
-                                ? double_place(Group::of(order, part.rank()), tree)
+                                ? double_tree_place(Group::of(order, part.rank()), tree)
                                 : rooted_place(order, part.shape().root, part.rank(), tree);
     if (collective != Collective::broadcast) tree_reduce(part, place, input(tree), output(tree), tree);
     if (collective == Collective::all_reduce) tree_broadcast(part, place, output(tree), output(tree), tree);

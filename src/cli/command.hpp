@@ -25,6 +25,7 @@ void add_events(CLI::App& app, int& status);
 void add_program(CLI::App& app, int& status);
 /// `tail`: the arguments from the first "--" on, which the parser must not see.
 void add_run(CLI::App& app, const Arguments& tail, int& status);
+void add_simulate(CLI::App& app, int& status);
 void add_status(CLI::App& app, int& status);
 void add_top(CLI::App& app, int& status);
 void add_synth(CLI::App& app, int& status);

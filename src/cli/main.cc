@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   add_agent(app, status);
   add_events(app, status);
   add_program(app, status);
+  add_simulate(app, status);
   add_status(app, status);
   add_synth(app, status);
   add_top(app, status);

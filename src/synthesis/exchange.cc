@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "synthesis/hops.hpp"
 #include "synthesis/path_order.hpp"
 #include "synthesis/path_search.hpp"
+#include "topology/link_classes.hpp"
+#include "topology/translations.hpp"
 
 namespace tutti {
 
@@ -21,13 +24,16 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr double kNear = 1.01;              // of what is enough
 constexpr double kAsGood = 1.005;           // of the best: then fewer peers count
 constexpr std::size_t kMostHops = 150'000;  // above, a fabric's hops are thinned out
-constexpr int kMostChunksInAll = 1 << 20;   // above, blocks are split into fewer chunks
+constexpr int kMostStraight = 256;          // ranks: above, a worker for every peer is more than a rank may have
+constexpr int kMostToTryBoth = 128;  // ranks: up to here a search for all is tried where one for one is not enough
+constexpr int kMostChunksInAll = 1 << 20;  // above, blocks are split into fewer chunks
 
-/// Paths of all blocks, and what they cost.
+/// A way to do it, and what it costs.
 struct Candidate {
   std::string name;
-  int chunks = 1;
-  std::vector<Path> paths;  // as FoundPaths'
+  PathSearch problem;
+  std::vector<Path> paths{};  // as FoundPaths': of all sources, or of rank 0, to be moved to all others
+  bool moves = false;
   double rate = 0;
   int peers = 0;  // of the rank that has most, to and from
 };
@@ -35,7 +41,8 @@ struct Candidate {
 class Maker {
  public:
   Maker(Routes& routes, const ExchangeOptions& options, double seconds)
-      : options_(options),
+      : routes_(routes),
+        options_(options),
         hops_(routes, options.plan),
         ranks_(hops_.ranks()),
         places_(places_in_nodes(hops_.topology())),
@@ -48,11 +55,9 @@ class Maker {
   }
 
   Result<Exchange> make() {
-    try_template("straight routes", [](int, int) { return kNobody; });
-    if (hops_.topology().nodes() > 1) {
-      try_template("relays in the target's node", [&](int from, int to) { return counterpart(from, to); });
-      try_template("relays in the source's node", [&](int from, int to) { return counterpart(to, from); });
-    }
+    try_straight_routes();
+    if (hops_.topology().nodes() > 1) try_inner_paths(1);
+    if (hops_.topology().nodes() > 1 && !good_enough()) try_inner_paths(most_chunks());
     if (!good_enough())
       if (auto searched = search(); !searched) return tl::unexpected(searched.error());
     return finish();
@@ -61,9 +66,8 @@ class Maker {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The rank at the place of `from` in the node of `to`; nobody where the two are in one node.
+  /// The rank at the place of `from` in the node of `to`.
   int counterpart(int from, int to) const {
-    if (hops_.node_of(from) == hops_.node_of(to)) return kNobody;
     const auto& members = members_[at(hops_.node_of(to) + 1)];
     return members[at(places_[at(from)]) % members.size()];
   }
@@ -74,23 +78,64 @@ class Maker {
     return false;
   }
 
-  /// Every block in one piece, by way of one rank or straight; nothing where there is no such way.
-  void try_template(std::string name, const std::function<int(int from, int to)>& by_way_of) {
-    Candidate candidate;
-    candidate.name = std::move(name);
-    candidate.paths.resize(at(ranks_) * at(ranks_));
+  int most_chunks() const { return std::clamp(kMostChunksInAll / (ranks_ * ranks_), 1, options_.most_chunks); }
+
+  void try_straight_routes() {
+    if (ranks_ > kMostStraight) return;
+    std::vector<Path> paths(at(ranks_) * at(ranks_));
+    for (int from = 0; from < ranks_; ++from)
+      for (int to = 0; to < ranks_; ++to)
+        if (from != to && !extend(paths[at(from * ranks_ + to)], from, from, to)) return;
+    keep({.name = "straight routes", .problem = problem(1), .paths = std::move(paths)});
+  }
+
+  /// By searched paths inside nodes; between nodes by a single hop, straight or to or from the counterpart. Every port
+  /// of a fabric may have to be full all the time, which takes sources and targets in step: no search finds that.
+  void try_inner_paths(int chunks) {
+    HopTable inside(routes_, options_.plan);
+    inside.add_inside_nodes();
+    PathSearch search = problem(chunks);
+    search.hops = &inside;
+    search.inside_nodes = true;
+    search.enough = options_.enough / hops_.topology().nodes();  // relays carry as much for every other node
+    FoundPaths inner = find_paths(search, seconds_left() / 4);
+    if (inner.unreached_from >= 0) return;
+    for (Path& path : inner.paths)
+      for (int& index : path) {
+        const auto [from, to, channel] = inside.hop(index);
+        index = hops_.between(from, to).first + channel;
+      }
+    const auto counterpart_of = [&](int from, int to) { return counterpart(from, to); };
+    try_relays(
+        "relays in the target's node", chunks, inner.paths, [&](int from, int) { return from; }, counterpart_of);
+    try_relays(
+        "relays in the source's node", chunks, inner.paths, [&](int from, int to) { return counterpart(to, from); },
+        [](int, int to) { return to; });
+    if (ranks_ <= kMostStraight)
+      try_relays(
+          "straight between nodes", chunks, inner.paths, [](int from, int) { return from; },
+          [](int, int to) { return to; });
+  }
+
+  /// Blocks for other nodes leave from one rank of the source's node and come to one of the target's; nothing where a
+  /// hop is missing or not allowed.
+  using Choice = std::function<int(int from, int to)>;
+  void try_relays(std::string name, int chunks, const std::vector<Path>& inner, const Choice& leaves,
+                  const Choice& comes) {
+    std::vector<Path> paths = inner;
     for (int from = 0; from < ranks_; ++from)
       for (int to = 0; to < ranks_; ++to) {
-        if (from == to) continue;
-        Path& path = candidate.paths[at(from) * at(ranks_) + at(to)];
-        const int relay = by_way_of(from, to);
-        const bool straight = relay == kNobody || relay == from || relay == to;
-        if (straight ? !extend(path, from, from, to)
-                     : !extend(path, from, from, relay) || !extend(path, from, relay, to))
-          return;
+        if (hops_.node_of(from) == hops_.node_of(to)) continue;
+        const int out = leaves(from, to), in = comes(from, to);
+        for (int piece = 0; piece < chunks; ++piece) {
+          const auto inside = [&](int a, int b) -> const Path& { return inner[at((a * ranks_ + b) * chunks + piece)]; };
+          Path& path = paths[at((from * ranks_ + to) * chunks + piece)];
+          path = inside(from, out);
+          if (!extend(path, from, out, in)) return;
+          path.insert(path.end(), inside(in, to).begin(), inside(in, to).end());
+        }
       }
-    measure(candidate);
-    candidates_.push_back(std::move(candidate));
+    keep({.name = std::move(name), .problem = problem(chunks), .paths = std::move(paths)});
   }
 
   /// Where there are several routes side by side, sources take turns.
@@ -101,66 +146,142 @@ class Maker {
     return true;
   }
 
-  void measure(Candidate& candidate) const {
-    std::vector<double> load(at(hops_.topology().link_count()), 0);
-    std::vector<char> used(at(hops_.count()), 0);
-    for (const Path& path : candidate.paths)
-      for (const int hop : path) {
-        for (const int link : hops_.links(hop)) load[at(link)] += 1;
-        used[at(hop)] = 1;
-      }
-    for (int link = 0; link < hops_.topology().link_count(); ++link)
-      candidate.rate = std::max(
-          candidate.rate, load[at(link)] / hops_.topology().link(link).capacity.value() / ranks_ / candidate.chunks);
-    std::vector<int> peers(at(ranks_), 0);
-    for (int hop = 0; hop < hops_.count(); ++hop)
-      if (used[at(hop)]) ++peers[at(hops_.hop(hop).from)], ++peers[at(hops_.hop(hop).to)];
-    candidate.peers = *std::max_element(peers.begin(), peers.end());
-  }
-
   Status search() {
     hops_.add_all(kMostHops);
-    PathSearch search = whole(std::clamp(kMostChunksInAll / (ranks_ * ranks_), 1, options_.most_chunks));
-    search.enough = options_.enough;
-    FoundPaths found = find_paths(search, std::chrono::duration<double>(end_ - Clock::now()).count());
+    const bool moved = options_.plan == nullptr && search_for_one();
+    return good_enough() || (moved && ranks_ > kMostToTryBoth) ? Status{} : search_for_all();
+  }
+
+  /// Where the paths of one source may be moved to all others; false where not, or where links side by side would be
+  /// used unevenly.
+  bool search_for_one() {
+    translations_ = find_translations(hops_.topology());
+    if (!translations_) return false;
+    Candidate candidate{.name = "searched paths, moved", .problem = problem_of_one(most_chunks()), .moves = true};
+    FoundPaths found = find_paths(candidate.problem, seconds_left() / 2);
+    candidate.paths = std::move(found.paths);
+    keep(std::move(candidate));
+    return candidates_.back().rate <= found.rate * kAsGood;
+  }
+
+  Status search_for_all() {
+    Candidate candidate{.name = "searched paths", .problem = problem(most_chunks())};
+    FoundPaths found = find_paths(candidate.problem, seconds_left());
     if (found.unreached_from >= 0)
       return fail(ErrorCode::unsupported, fmt::format("the sketch leaves no way from rank {} to rank {}",
                                                       found.unreached_from, found.unreached_to));
-    Candidate candidate{.name = "searched paths", .chunks = search.chunks, .paths = std::move(found.paths)};
-    measure(candidate);
-    candidates_.push_back(std::move(candidate));
+    candidate.paths = std::move(found.paths);
+    keep(std::move(candidate));
     return {};
   }
 
-  PathSearch whole(int chunks) const {
-    PathSearch search;
-    search.hops = &hops_;
-    search.resources = Resources::of_links(hops_.topology());
-    for (int rank = 0; rank < ranks_; ++rank) search.sources.push_back(rank);
-    search.chunks = chunks;
-    return search;
+  double seconds_left() const { return std::chrono::duration<double>(end_ - Clock::now()).count(); }
+
+  PathSearch problem(int chunks) const {
+    PathSearch problem{&hops_, Resources::of_links(hops_.topology()), {}, chunks, options_.enough};
+    for (int rank = 0; rank < ranks_; ++rank) problem.sources.push_back(rank);
+    return problem;
+  }
+
+  PathSearch problem_of_one(int chunks) const {
+    const Topology& topology = hops_.topology();
+    PathSearch problem{
+        &hops_, {classes_of_links(topology, translations_->generators), {}}, {0}, chunks, options_.enough};
+    std::vector<double>& capacity = problem.resources.capacity;
+    for (int link = 0; link < topology.link_count(); ++link) {
+      const std::size_t own = at(problem.resources.of_link[at(link)]);
+      if (own >= capacity.size()) capacity.resize(own + 1, 0);
+      capacity[own] += topology.link(link).capacity.value() / ranks_;
+    }
+    return problem;
+  }
+
+  void keep(Candidate candidate) {
+    const std::vector<double> uses = uses_of_hops(candidate);
+    const Topology& topology = hops_.topology();
+    std::vector<double> load(at(topology.link_count()), 0);
+    std::vector<int> peers(at(ranks_), 0);
+    for (int hop = 0; hop < hops_.count(); ++hop) {
+      if (uses[at(hop)] == 0) continue;
+      for (const int link : hops_.links(hop)) load[at(link)] += uses[at(hop)];
+      ++peers[at(hops_.hop(hop).from)];
+      ++peers[at(hops_.hop(hop).to)];
+    }
+    for (int link = 0; link < topology.link_count(); ++link)
+      candidate.rate = std::max(candidate.rate, load[at(link)] / topology.link(link).capacity.value());
+    candidate.rate /= ranks_ * candidate.problem.chunks;
+    candidate.peers = *std::max_element(peers.begin(), peers.end());
+    candidates_.push_back(std::move(candidate));
+  }
+
+  /// How many chunks take each hop.
+  std::vector<double> uses_of_hops(const Candidate& candidate) {
+    std::vector<double> uses(at(hops_.count()), 0);
+    for (const Path& path : candidate.paths)
+      for (const int hop : path) uses[at(hop)] += 1;
+    if (!candidate.moves) return uses;
+    std::vector<double> moved(at(hops_.count()), 0);
+    for (int hop = 0; hop < hops_.count(); ++hop)
+      for (int shift = 0; uses[at(hop)] > 0 && shift < ranks_; ++shift) {
+        const auto [from, to, channel] = hops_.hop(hop);
+        const HopRange image = hops_.between(translations_->moved(from, shift), translations_->moved(to, shift));
+        moved[at(image.first + channel)] += uses[at(hop)];
+      }
+    return moved;
   }
 
   Exchange finish() {
     double best = candidates_.front().rate;
     for (const Candidate& candidate : candidates_) best = std::min(best, candidate.rate);
-    const auto after = [&](const Candidate& a, const Candidate& b) {
-      return std::tuple(a.rate > best * kAsGood, a.peers, a.rate) <
-             std::tuple(b.rate > best * kAsGood, b.peers, b.rate);
+    const auto rank = [&](const Candidate& candidate) {
+      return std::tuple(candidate.rate > best * kAsGood, candidate.peers, candidate.rate);
     };
-    const Candidate& chosen = *std::min_element(candidates_.begin(), candidates_.end(), after);
-    return {{chosen.name,
-             {Collective::all_to_all, ranks_, 0, chosen.chunks},
-             order_paths(whole(chosen.chunks), chosen.paths)},
+    const Candidate& chosen =
+        *std::min_element(candidates_.begin(), candidates_.end(),
+                          [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
+    std::vector<Transfer> transfers =
+        order_paths(chosen.problem, chosen.paths, chosen.moves ? lanes_moved_to_one() : std::vector<int>{});
+    if (chosen.moves) transfers = moved_to_all(transfers, chosen.problem.chunks);
+    return {{chosen.name, {Collective::all_to_all, ranks_, 0, chosen.problem.chunks}, std::move(transfers)},
             chosen.rate};
   }
 
+  /// [hop] = the hop of rank 0 that is moved to it.
+  std::vector<int> lanes_moved_to_one() {
+    std::vector<int> lanes(at(hops_.count()));
+    for (int to = 1; to < ranks_; ++to) {
+      const HopRange own = hops_.between(0, to);
+      for (int shift = 0; own.count > 0 && shift < ranks_; ++shift) {
+        const HopRange image = hops_.between(shift, translations_->moved(to, shift));
+        for (int channel = 0; channel < own.count; ++channel) lanes[at(image.first + channel)] = own.first + channel;
+      }
+    }
+    return lanes;
+  }
+
+  std::vector<Transfer> moved_to_all(const std::vector<Transfer>& transfers, int chunks) const {
+    std::vector<int> moved;  // [shift * ranks + rank]
+    for (int shift = 0; shift < ranks_; ++shift)
+      for (int rank = 0; rank < ranks_; ++rank) moved.push_back(translations_->moved(rank, shift));
+    std::vector<Transfer> all;
+    all.reserve(transfers.size() * at(ranks_));
+    for (const auto& [chunk, from, to, channel] : transfers)
+      for (int shift = 0; shift < ranks_; ++shift) {
+        const int* image = moved.data() + at(shift) * at(ranks_);
+        const int block = shift * ranks_ + image[chunk / chunks];  // rank 0 is where it starts
+        all.push_back({block * chunks + chunk % chunks, image[from], image[to], channel});
+      }
+    return all;
+  }
+
+  Routes& routes_;
   const ExchangeOptions& options_;
   HopTable hops_;
   int ranks_;
   std::vector<int> places_;                // [rank] in its node
   std::vector<std::vector<int>> members_;  // [node + 1] ranks
   Clock::time_point end_;
+  std::optional<Translations> translations_;
   std::vector<Candidate> candidates_;
 };
 

@@ -17,7 +17,7 @@ struct GreedyOptions {
   int root = 0;                      // broadcast, gather, scatter
   int chunks = 1;                    // per block, or of a broadcast's vector
   double bytes = 0;                  // of the whole vector, as certificates count
-  std::uint64_t seed = 1;            // ties are broken at random
+  std::uint64_t seed = 1;            // ties are broken at random; even ones are freer with detours over the fabric
   const SketchPlan* plan = nullptr;  // what a sketch demands; may be null
 };
 

@@ -64,6 +64,12 @@ class MaxFlow {
     return flow;
   }
 
+  /// After solve: what flows over an arc.
+  Amount flow_on(int arc) const {
+    const auto place = static_cast<std::size_t>(place_[static_cast<std::size_t>(arc)]);
+    return full_[place] - residual_[place];
+  }
+
   /// After solve: [vertex] = whether it lies on the source's side of a minimum cut. Of no use where `enough` stopped
   /// it.
   std::vector<bool> source_side(int source) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <queue>
 #include <utility>
@@ -16,8 +17,10 @@ using Clock = std::chrono::steady_clock;
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr double kAlmostFlat = 0.01;
-constexpr double kFlattest = 16, kSteepest = 2048;  // how much fuller is worse: exponents at the busiest resource
-constexpr int kPassesPerPhase = 6;
+constexpr double kFlattest = 32, kSteepest = 2048;  // how much fuller is worse: exponents at the busiest resource
+constexpr double kSteepestStep = 16;                // of one chunk more, where a link carries but a few
+constexpr int kPassesPerPhase = 6, kSearchesPerPhase = 1024;  // at least; a pass searches once for each source
+constexpr double kNoiseAtFirst = 0.02, kNoise = 1e-6;         // of costs
 /// What an idle resource costs, as a share of the busiest: paths stay short where it does not matter.
 constexpr double kIdle = 1e-3;
 
@@ -36,8 +39,9 @@ class Costs {
   /// `fullest` has the weight 1.
   void set_steepness(double steepness, double fullest) {
     for (std::size_t r = 0; r < load_.size(); ++r) {
-      step_[r] = std::exp(steepness / (capacity_[r] * fullest));
-      weight_[r] = std::exp(steepness * (load_[r] / (capacity_[r] * fullest) - 1));
+      const double exponent = std::min(steepness / (capacity_[r] * fullest), kSteepestStep);
+      step_[r] = std::exp(exponent);
+      weight_[r] = std::exp(exponent * (load_[r] - capacity_[r] * fullest));
     }
   }
 
@@ -80,8 +84,9 @@ class Search {
     for (std::size_t s = 0; s < search_.sources.size(); ++s)
       if (!place(s)) return std::move(found_);
     keep_best();
+    const int passes = std::max(kPassesPerPhase, kSearchesPerPhase / static_cast<int>(search_.sources.size()));
     for (double steepness = kFlattest; steepness <= kSteepest && !done(); steepness *= 2)
-      for (int pass = 0; pass < kPassesPerPhase && !done(); ++pass) {
+      for (int pass = 0; pass < passes && !done(); ++pass) {
         costs_.set_steepness(steepness, costs_.fullest());
         moved_ = 0;
         for (std::size_t s = 0; s < search_.sources.size() && Clock::now() < end_; ++s) improve(s);
@@ -122,8 +127,10 @@ class Search {
       for (std::size_t i = first_[at(hop)]; i < first_[at(hop) + 1]; ++i) costs_.remove(resources_[i]);
   }
 
-  /// Shortest paths from a source, as the last hop to each rank.
-  void settle(int source) {
+  /// Shortest paths from a source, as the last hop to each rank. A little noise chooses among equals: ways through a
+  /// grid that all turned at the same place would use some links only at the beginning and others only at the end.
+  void settle(int source, double noise) {
+    ++settled_;
     distance_.assign(at(hops_.ranks()), std::numeric_limits<double>::infinity());
     last_.assign(at(hops_.ranks()), -1);
     using Entry = std::pair<double, int>;
@@ -137,13 +144,21 @@ class Search {
       for (const int index : hops_.leaving(rank)) {
         const Hop& hop = hops_.hop(index);
         if (!hops_.allows(source, hop)) continue;
-        const double candidate = reached + cost_of_hop(index);
+        const double candidate = reached + cost_of_hop(index) * (1 + noise * random_of(index));
         if (candidate >= distance_[at(hop.to)]) continue;
         distance_[at(hop.to)] = candidate;
         last_[at(hop.to)] = index;
         open.push({candidate, hop.to});
       }
     }
+  }
+
+  /// From 0 to 1, another for every hop and every search.
+  double random_of(int hop) const {
+    std::uint64_t bits = (settled_ << 32) + static_cast<std::uint64_t>(hop);
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
+    return static_cast<double>(bits >> 40) / static_cast<double>(1U << 24);
   }
 
   Path path_to(int source, int target) const {
@@ -157,17 +172,21 @@ class Search {
     return &found_.paths[(s * at(hops_.ranks()) + at(target)) * at(search_.chunks)];
   }
 
+  bool counts(int source, int target) const {
+    return target != source && (!search_.inside_nodes || hops_.node_of(source) == hops_.node_of(target));
+  }
+
   bool place(std::size_t s) {
     const int source = search_.sources[s];
-    settle(source);
-    for (int target = 0; target < hops_.ranks(); ++target) {
-      if (target == source) continue;
-      if (last_[at(target)] < 0) {
-        found_.unreached_from = source;
-        found_.unreached_to = target;
-        return false;
-      }
-      for (int piece = 0; piece < search_.chunks; ++piece) {
+    for (int piece = 0; piece < search_.chunks; ++piece) {
+      settle(source, kNoiseAtFirst);
+      for (int target = 0; target < hops_.ranks(); ++target) {
+        if (!counts(source, target)) continue;
+        if (last_[at(target)] < 0) {
+          found_.unreached_from = source;
+          found_.unreached_to = target;
+          return false;
+        }
         Path& path = paths_of(s, target)[piece];
         path = path_to(source, target);
         add(path);
@@ -178,9 +197,9 @@ class Search {
 
   void improve(std::size_t s) {
     const int source = search_.sources[s];
-    settle(source);
+    settle(source, kNoise);
     for (int target = 0; target < hops_.ranks(); ++target) {
-      if (target == source) continue;
+      if (!counts(source, target)) continue;
       const Path shortest = path_to(source, target);
       for (int piece = 0; piece < search_.chunks; ++piece) {
         Path& path = paths_of(s, target)[piece];
@@ -206,6 +225,7 @@ class Search {
   std::vector<Path> best_;
   double best_fullest_ = 0;
   std::size_t moved_ = 0;
+  std::uint64_t settled_ = 0;  // searches so far
 };
 
 }  // namespace

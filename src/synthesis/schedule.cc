@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <unordered_set>
+
 namespace tutti {
 
 namespace {
@@ -87,6 +91,23 @@ Status check_schedule(const Schedule& schedule) {
         return fail(ErrorCode::internal,
                     fmt::format("{}: chunk {} never comes to rank {}", schedule.generator, chunk, rank));
   return {};
+}
+
+Schedule without_dead_ends(Schedule schedule) {
+  const Shape& shape = schedule.shape;
+  if (shape.collective == Collective::all_gather || shape.collective == Collective::broadcast) return schedule;
+  std::unordered_set<std::int64_t> taken_from;
+  const auto key = [&](int chunk, int rank) { return std::int64_t{chunk} * shape.ranks + rank; };
+  std::vector<Transfer> kept;
+  for (auto transfer = schedule.transfers.rbegin(); transfer != schedule.transfers.rend(); ++transfer) {
+    if (!wants(shape, transfer->chunk, transfer->to) && !taken_from.contains(key(transfer->chunk, transfer->to)))
+      continue;
+    if (!wants(shape, transfer->chunk, transfer->from)) taken_from.insert(key(transfer->chunk, transfer->from));
+    kept.push_back(*transfer);
+  }
+  std::reverse(kept.begin(), kept.end());
+  schedule.transfers = std::move(kept);
+  return schedule;
 }
 
 }  // namespace tutti

@@ -46,4 +46,7 @@ bool wants(const Shape& shape, int chunk, int rank);
 /// error names the first transfer that is wrong, or the chunk and the rank that lacks it.
 Status check_schedule(const Schedule& schedule);
 
+/// Without the transfers that bring a chunk to where nobody wants it, nor takes it from.
+Schedule without_dead_ends(Schedule schedule);
+
 }  // namespace tutti

@@ -31,12 +31,12 @@ struct SynthesisProgress {
 struct SynthesisRequest {
   Collective collective = Collective::all_gather;
   int root = 0;
-  std::vector<std::uint64_t> sizes;  // bytes of the whole vector, ascending
+  std::vector<std::uint64_t> sizes = {};  // bytes of the whole vector, ascending
   double seconds = 60;
-  double enough = 0.03;              // a gap to be content with
-  const SketchPlan* plan = nullptr;  // what a sketch demands; may be null
-  std::vector<std::string> methods;  // generators to use, by name; none: all
-  std::function<bool(const SynthesisProgress&)> progress;
+  double enough = 0.03;                   // a gap to be content with
+  const SketchPlan* plan = nullptr;       // what a sketch demands; may be null
+  std::vector<std::string> methods = {};  // generators to use, by name; none: all
+  std::function<bool(const SynthesisProgress&)> progress = {};
 };
 
 /// What is best for one size.
