@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "synthesis/cuts.hpp"
 #include "synthesis/rank_graph.hpp"
+#include "synthesis/symmetric_trees.hpp"
 #include "synthesis/tree_growth.hpp"
 #include "synthesis/tree_schedule.hpp"
 
@@ -17,6 +18,8 @@ namespace {
 
 constexpr double kRounding = 1e-9;
 constexpr double kNearEnough = 0.002;  // a loss against the bound that is not worth more chunks
+constexpr double kGoodLoss = 0.01;     // of symmetric trees: then no others are looked for
+constexpr int kMostRanksToPack = 256;  // where there are symmetric trees, however much they lose
 
 /// What is to be packed.
 struct Task {
@@ -117,27 +120,47 @@ class PlanSearch {
   std::optional<Plan> best_;
 };
 
+/// By Edmonds' theorem, on the graph of ranks.
+Result<PackedTrees> pack_freely(Task& task, int most_trees, Deadline deadline) {
+  auto plan = PlanSearch(task, most_trees, deadline).run();
+  if (!plan) return tl::unexpected(plan.error());
+  auto trees = grow_trees(task.ranks(), *plan->links, std::move(plan->capacities), task.demands(plan->trees), deadline);
+  if (!trees) return tl::unexpected(trees.error());
+  return make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
+}
+
+Result<PackedTrees> pack_all_gather(Task& task, int most_trees, Deadline deadline) {
+  const auto symmetric = find_symmetric_trees(task.routes, {.most_trees = most_trees}, deadline.seconds_left());
+  if (symmetric && (symmetric->loss <= kGoodLoss || task.ranks() > kMostRanksToPack))
+    return expand(task.routes, *symmetric);
+  auto packed = pack_freely(task, most_trees, deadline);
+  if (symmetric && (!packed || symmetric->rate <= packed->rate)) return expand(task.routes, *symmetric);
+  return packed;
+}
+
+Status check_arguments(const Topology& topology, Collective collective, int root) {
+  if (collective != Collective::all_gather && collective != Collective::broadcast)
+    return fail(ErrorCode::unsupported,
+                fmt::format("trees are packed for all_gather and broadcast, not for {}", name_of(collective)));
+  if (root < 0 || root >= topology.ranks())
+    return fail(ErrorCode::invalid_argument, fmt::format("root {} is no rank; there are {}", root, topology.ranks()));
+  return {};
+}
+
 }  // namespace
 
 Result<PackedTrees> pack_trees(Routes& routes, Collective collective, const PackingOptions& options,
                                double seconds_limit) {
   const Deadline deadline = Deadline::in(seconds_limit);
-  if (collective != Collective::all_gather && collective != Collective::broadcast)
-    return fail(ErrorCode::unsupported,
-                fmt::format("trees are packed for all_gather and broadcast, not for {}", name_of(collective)));
-  if (options.root < 0 || options.root >= routes.topology().ranks())
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("root {} is no rank; there are {}", options.root, routes.topology().ranks()));
+  const int root = collective == Collective::broadcast ? options.root : 0;
+  if (Status status = check_arguments(routes.topology(), collective, root); !status)
+    return tl::unexpected(status.error());
   auto network = Network::of(routes.topology());
   if (!network) return tl::unexpected(network.error());
-  Task task{routes, std::move(*network), collective, collective == Collective::broadcast ? options.root : 0};
-  const Shape shape{collective, task.ranks(), task.root, 1};
-  if (task.ranks() == 1) return make_tree_schedule(routes, shape, {}, {});
-  auto plan = PlanSearch(task, options.most_trees, deadline).run();
-  if (!plan) return tl::unexpected(plan.error());
-  auto trees = grow_trees(task.ranks(), *plan->links, std::move(plan->capacities), task.demands(plan->trees), deadline);
-  if (!trees) return tl::unexpected(trees.error());
-  return make_tree_schedule(routes, {collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
+  Task task{routes, std::move(*network), collective, root};
+  if (task.ranks() == 1) return make_tree_schedule(routes, {collective, 1, root, 1}, {}, {});
+  if (collective == Collective::all_gather) return pack_all_gather(task, options.most_trees, deadline);
+  return pack_freely(task, options.most_trees, deadline);
 }
 
 }  // namespace tutti
