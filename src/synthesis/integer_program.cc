@@ -106,6 +106,7 @@ Result<IntegerProgram::Solution> IntegerProgram::solve(double seconds) const {
     return fail(ErrorCode::invalid_argument, "the integer program has no solution");
   const double* found = Cbc_bestSolution(model.get());
   Solution solution;
+  solution.bound = Cbc_getBestPossibleObjValue(model.get());
   if (found != nullptr) {
     solution.values.assign(found, found + columns());
     solution.objective = objective(solution.values);

@@ -23,6 +23,7 @@ class IntegerProgram {
   struct Solution {
     std::vector<double> values;  // [column]
     double objective = 0;
+    double bound = 0;  // no solution is below
     bool optimal = false;
   };
 

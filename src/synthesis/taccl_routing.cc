@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "synthesis/integer_program.hpp"
@@ -17,7 +18,8 @@ namespace {
 using Term = IntegerProgram::Term;
 
 constexpr double kNear = 1e-9;
-constexpr double kPartForStart = 0.4;  // of the time: for the routes to begin with
+constexpr double kPartForStart = 0.3;  // of the time: for the routes to begin with
+constexpr unsigned kSeeds = 16;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -42,6 +44,7 @@ class Formulation {
   }
 
   IntegerProgram& program() { return program_; }
+  double seconds(double units) const { return units * unit_; }
 
   std::vector<double> values_of(const TacclTrees& trees) const {
     std::vector<double> values(at(program_.columns()), 0);
@@ -292,13 +295,32 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// The best of several attempts, unless one meets the bound.
+std::optional<TacclTrees> find_start(const TacclProblem& problem, const TacclBound& bound, double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::optional<TacclTrees> best;
+  double objective = HUGE_VAL;
+  for (unsigned seed = 0; seed < kSeeds && seconds_since(begin) < seconds; ++seed) {
+    auto trees = find_routes(problem, bound, seed, seconds - seconds_since(begin));
+    if (!trees) break;
+    const double cost = cost_of(problem, *trees).objective;
+    if (cost < objective) {
+      objective = cost;
+      best = std::move(trees);
+    }
+    if (objective <= bound.objective + kNear * bound.time) break;
+  }
+  return best;
+}
+
 }  // namespace
 
 Result<TacclRouting> route_chunks(const TacclProblem& problem, double seconds) {
   const auto begin = std::chrono::steady_clock::now();
   const TacclBound bound = bound_of(problem);
-  const auto start = find_routes(problem, bound, seconds * kPartForStart);
+  const auto start = find_start(problem, bound, seconds * kPartForStart);
   TacclRouting routing;
+  routing.bound = bound.objective;
   double horizon = 0;
   if (start) {
     routing.trees = *start;
@@ -329,6 +351,7 @@ Result<TacclRouting> route_chunks(const TacclProblem& problem, double seconds) {
     }
   if (routing.trees.empty())
     return fail(ErrorCode::internal, "Cbc's routes do not bring every chunk where it is wanted");
+  routing.bound = std::max(routing.bound, formulation.seconds(found->bound));
   routing.optimal = found->optimal;
   return routing;
 }

@@ -13,7 +13,8 @@ namespace tutti {
 struct TacclRouting {
   TacclTrees trees;
   TacclCost cost;
-  bool optimal = false;  // proven
+  double bound = 0;      // seconds; no routes have a lower objective
+  bool optimal = false;  // proven: the objective is the bound
   int rows = 0;          // of the integer program
   int binaries = 0;
 };

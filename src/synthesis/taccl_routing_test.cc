@@ -14,7 +14,7 @@ constexpr double kSeconds = 10;
 
 TacclProblem problem_of(const char* topology, const char* sketch, Collective collective) {
   const ShippedCase shipped = shipped_case(topology, sketch, collective);
-  return taccl_problem(taccl_model(shipped.profile, shipped.plan).value(), collective).value();
+  return taccl_problem(taccl_model(shipped.profile, shipped.restrictions).value(), collective).value();
 }
 
 /// Microseconds of the optimum, proven.
@@ -81,8 +81,9 @@ TEST(TacclRouting, IsTheSameUnderTheSymmetriesOfTheSketch) {
 
 TEST(TacclRouting, SaysWhyASketchCannotBeMet) {
   ShippedCase shipped = shipped_case("topo-ndv2-1MB", "sk1-ndv2-n2", Collective::all_gather);
-  shipped.plan.internode->gpus_of_sender = {{3, {0, 1}}};  // which has no connection
-  const auto problem = taccl_problem(taccl_model(shipped.profile, shipped.plan).value(), Collective::all_gather);
+  shipped.restrictions.internode->gpus_of_sender = {{3, {0, 1}}};  // which has no connection
+  const auto problem =
+      taccl_problem(taccl_model(shipped.profile, shipped.restrictions).value(), Collective::all_gather);
   ASSERT_FALSE(problem);
   EXPECT_EQ(problem.error().message,
             "the sketch cannot be met: chunks of rank 0 cannot get to rank 8: gpus_to_sender_rev_map lets them leave "

@@ -16,7 +16,7 @@ struct ShippedCase {
   std::string topology;  // file names, without their endings
   std::string sketch;
   NodeProfile profile;
-  Sketch plan;
+  Sketch restrictions;
   Collective collective = Collective::all_gather;
 
   /// "topo-ndv2-1MB sk1-ndv2-n2 all_gather"

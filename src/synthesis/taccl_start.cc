@@ -1,6 +1,7 @@
 #include "synthesis/taccl_start.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -14,11 +15,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kNear = 1e-9;          // relative: what counts as equal
-constexpr double kSteepness = 12;       // price = load to this power, as a part of the bound
 constexpr double kLittle = 1e-3;        // what decides among equals
 constexpr double kTooLate = 1e3;        // what arriving after the bound costs
 constexpr int kPassesWithoutGain = 25;  // of routing all chunks again, until it is given up
 constexpr int kPassesForASet = 2;
+// By seed: what a late arrival costs even if it is before the bound, and the power of the load that is its price.
+constexpr std::array<double, 4> kEagerness = {0, 1e-3, 1e-1, 1e-2};
+constexpr std::array<double, 3> kSteepness = {12, 40, 100};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -30,15 +33,21 @@ struct Image {
 
 class Router {
  public:
-  Router(const TacclProblem& problem, const TacclBound& bound) : problem_(problem), bound_(bound), random_(1) {
+  Router(const TacclProblem& problem, const TacclBound& bound, unsigned seed)
+      : problem_(problem),
+        bound_(bound),
+        random_(seed),
+        eagerness_(kEagerness[seed % kEagerness.size()]),
+        steepness_(kSteepness[seed % kSteepness.size()]) {
     find_orbits();
+    if (seed > 0) std::shuffle(order_.begin(), order_.end(), random_);
     forbidden_.assign(problem.model.links.size(), false);
   }
 
   /// False where a chunk cannot get to a rank over the connections that are not forbidden, or images do not fit.
   bool route(int passes, Clock::time_point end) {
     clear();
-    for (std::size_t i = 0; i < orbits_.size(); ++i)
+    for (const std::size_t i : order_)
       if (!add(i)) return false;
     if (!keeps_to(problem_, trees_)) return false;
     best_ = trees_;
@@ -127,8 +136,8 @@ class Router {
   double price(int link) const {
     const double cost = problem_.model.links[at(link)].cost();
     const auto rise = [&](double load) {
-      return std::pow((load + cost) / bound_.time, kSteepness) -
-             std::pow(std::max(load, 0.0) / bound_.time, kSteepness);
+      return std::pow((load + cost) / bound_.time, steepness_) -
+             std::pow(std::max(load, 0.0) / bound_.time, steepness_);
     };
     double sum = rise(links_[at(link)]);
     if (problem_.model.policy == ConnectionPolicy::most) sum += kLittle * links_[at(link)] / bound_.time;
@@ -138,7 +147,7 @@ class Router {
 
   double lateness(double arrival) const {
     const double part = arrival / bound_.time;
-    return std::pow(part, kSteepness) + (part > 1 + kNear ? kTooLate * part : 0);
+    return std::pow(part, steepness_) + eagerness_ * part + (part > 1 + kNear ? kTooLate * part : 0);
   }
 
   /// Grows the chunk's tree by the cheapest way to a rank that wants it, until all have it.
@@ -215,15 +224,19 @@ class Router {
   TacclTrees trees_, best_;
   TacclCost best_cost_;
   std::mt19937 random_;
+  double eagerness_, steepness_;
 };
 
 /// Tries small sets of connections, smallest first, as long as one may do: a set of `count` beyond those chosen.
 class SmallSets {
  public:
-  SmallSets(const TacclProblem& problem, Router& router, TacclTrees& best, Clock::time_point end)
+  SmallSets(const TacclProblem& problem, Router& router, TacclTrees& best, unsigned seed, Clock::time_point end)
       : router_(router), best_(best), best_cost_(router.best_cost()), end_(end) {
     for (std::size_t link = 0; link < problem.model.links.size(); ++link)
-      if (!problem.model.links[link].remote) all_.insert(problem.connection_of[link]);
+      if (!problem.model.links[link].remote &&
+          std::find(all_.begin(), all_.end(), problem.connection_of[link]) == all_.end())
+        all_.push_back(problem.connection_of[link]);
+    if (seed > 0) std::shuffle(all_.begin(), all_.end(), router.random());
   }
 
   void search() {
@@ -232,7 +245,7 @@ class SmallSets {
   }
 
  private:
-  void choose(std::set<int>::const_iterator from, std::size_t count) {
+  void choose(std::vector<int>::const_iterator from, std::size_t count) {
     if (count == 0) return try_it();
     for (auto next = from; next != all_.end() && !done_; ++next) {
       router_.forbid(*next, false);
@@ -254,19 +267,20 @@ class SmallSets {
   TacclTrees& best_;
   TacclCost best_cost_;
   Clock::time_point end_;
-  std::set<int> all_;
+  std::vector<int> all_;
   bool done_ = false;
 };
 
 }  // namespace
 
-std::optional<TacclTrees> find_routes(const TacclProblem& problem, const TacclBound& bound, double seconds) {
+std::optional<TacclTrees> find_routes(const TacclProblem& problem, const TacclBound& bound, unsigned seed,
+                                      double seconds) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  Router router(problem, bound);
+  Router router(problem, bound, seed);
   if (!router.route(kPassesWithoutGain, end)) return std::nullopt;
   TacclTrees best = router.best();
   if (problem.model.policy == ConnectionPolicy::fewest && !router.is_perfect())
-    SmallSets(problem, router, best, end).search();
+    SmallSets(problem, router, best, seed, end).search();
   return best;
 }
 

@@ -13,8 +13,10 @@
 
 namespace tutti {
 
-/// The best found in `seconds`, or until `bound` is met; none where symmetries rule out what was tried.
-std::optional<TacclTrees> find_routes(const TacclProblem& problem, const TacclBound& bound, double seconds);
+/// The best found in `seconds`, or until `bound` is met; none where symmetries rule out what was tried. Other seeds
+/// find other routes.
+std::optional<TacclTrees> find_routes(const TacclProblem& problem, const TacclBound& bound, unsigned seed,
+                                      double seconds);
 
 /// Whether every chunk gets to all ranks that want it, over its options only, and decisions that are to be the same
 /// are.
