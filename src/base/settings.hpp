@@ -43,6 +43,7 @@ struct Settings {
   int yield_us = 200;               // how long it then yields before it sleeps
   bool reproducible = false;        // only programs that reduce in rank order
   std::string select;               // override of program selection
+  std::string plans;                // folder of programs to run where they fit
   std::string tune_file;            // where `tutti tune` keeps its table
 };
 

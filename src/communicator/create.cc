@@ -115,7 +115,7 @@ struct Everyone {
 /// Agrees on whether ranks of a host can read each other's memory, and that all select by the same rules, in a first
 /// operation, which also proves that all are here.
 Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
-  const std::uint64_t rules = hash_text(to_string(impl->rules()));
+  const std::uint64_t rules = mix(hash_text(to_string(impl->rules())), impl->planned().digest);
   const std::uint64_t mine[3] = {impl->can_pull() ? 1U : 0U, rules, ~rules};
   std::uint64_t least[3] = {};
   Call call;
@@ -127,11 +127,10 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
   call.reduction = Operator::min;
   if (Status done = impl->run(call); !done) return done;
   if (least[1] != ~least[2])
-    return fail(
-        ErrorCode::mismatch,
-        fmt::format(
-            "rank {}: ranks select programs by different rules; compare TUTTI_SELECT and the table of `tutti tune`",
-            impl->rank()));
+    return fail(ErrorCode::mismatch, fmt::format("rank {}: ranks select programs by different rules; compare "
+                                                 "TUTTI_SELECT, the table of `tutti tune` and the "
+                                                 "files of TUTTI_PLANS",
+                                                 impl->rank()));
   impl->settle(least[0] != 0);
   if (mine[0] == 0 && impl->layout().local_size > 1)
     log::warn(

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/settings.hpp"
 #include "communicator/remote_links.hpp"
 #include "selection/tuning.hpp"
 
@@ -87,10 +88,14 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   setting.reproducible = options.reproducible;
   Result<std::vector<Rule>> tuned = load_tuning(tuning_path(impl->size(), impl->layout_.hosts));
   if (!tuned) return tl::unexpected(tuned.error());
+  Result<PlanFolder> planned = load_plan_folder(settings().plans, impl->size());
+  if (!planned) return tl::unexpected(planned.error());
+  setting.own_rules = *rules;
   impl->rules_ = std::move(*rules);
   impl->rules_.insert(impl->rules_.end(), tuned->begin(), tuned->end());
   impl->plans_ =
       std::make_unique<Plans>(std::move(setting), impl->host_.get(), open_remote(*impl->job_, impl->identity_));
+  impl->planned_ = std::move(*planned);
   if (impl->identity_.settled) impl->settle(impl->identity_.pull);
   impl->job_->enroll(impl->identity_.id, impl);
   return impl;
@@ -101,6 +106,7 @@ void CommunicatorImpl::settle(bool pull) {
   identity_.pull = pull;
   plans_->set_pull(pull);
   plans_->set_rules(rules_);
+  plans_->set_planned(planned_.programs);
   open_profiler();  // not before, so that plugins see the operations of users only
 }
 

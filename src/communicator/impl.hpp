@@ -24,6 +24,7 @@
 #include "engine/waiter.hpp"
 #include "monitor/operation_log.hpp"
 #include "profiler/profiler.hpp"
+#include "selection/plan_folder.hpp"
 #include "transport/shm/host.hpp"
 #include "tutti/communicator.hpp"
 
@@ -82,6 +83,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void settle(bool pull);
   /// The rules of selection, which must be the same on all ranks.
   const std::vector<Rule>& rules() const { return rules_; }
+  /// The same of programs from a folder.
+  const PlanFolder& planned() const { return planned_; }
 
   /// Changes how plans are chosen, between operations.
   Status configure(const std::function<void(Plans&)>& change);
@@ -195,6 +198,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<Host> host_;
   std::unique_ptr<Plans> plans_;
   std::vector<Rule> rules_;
+  PlanFolder planned_;
   monitor::OperationLog log_;
   std::uint32_t untraced_ = ~std::uint32_t{0};     // bits of an operation's number; where none is set, it is traced
   std::uint64_t traced_from_ = ~std::uint64_t{0};  // bytes

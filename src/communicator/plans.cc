@@ -1,7 +1,8 @@
 #include "communicator/plans.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "algorithm/algorithm.hpp"
@@ -70,8 +71,9 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
   situation.ordered = call.reduction.op == Operator::user;
   situation.own_counts =
       call.uneven && call.collective != Collective::all_gather && call.collective != Collective::reduce_scatter;
-  if (const Program* const program = installed_for(call, situation.bytes)) {
-    auto& plan = plans_[PlanKey{"installed:" + program->name, call.collective, call.root, call.in_place, true}];
+  if (const Program* const program = program_for(call, situation.bytes)) {
+    auto& plan = plans_[PlanKey{fmt::format("{}@{}", program->name, fmt::ptr(program)), call.collective, call.root,
+                                call.in_place, true}];
     if (plan == nullptr)
       if (const auto kept = keep(plan, compile_for(*program, call)); !kept) return tl::unexpected(kept.error());
     if (plan->reaches && !can_reach()) return unreachable(program->name);
@@ -164,15 +166,29 @@ void Plans::install(Program program) {
   forget_choices();
 }
 
-const Program* Plans::installed_for(const Call& call, std::size_t bytes) const {
-  for (auto program = installed_.rbegin(); program != installed_.rend(); ++program) {
-    const Shape& shape = (*program)->shape;
-    const bool fits = shape.collective == call.collective && shape.ranks == setting_.layout.ranks() &&
-                      (!has_root(call.collective) || shape.root == call.root) && bytes >= (*program)->min_bytes &&
-                      ((*program)->max_bytes == 0 || bytes <= (*program)->max_bytes) &&
-                      (call.in_place ? (*program)->in_place : (*program)->out_of_place);
-    if (fits) return program->get();
-  }
+void Plans::set_planned(std::vector<Program> programs) {
+  planned_ = std::move(programs);
+  forget_choices();
+}
+
+bool Plans::fits(const Program& program, const Call& call, std::size_t bytes) const {
+  const Shape& shape = program.shape;
+  return shape.collective == call.collective && shape.ranks == setting_.layout.ranks() &&
+         (!has_root(call.collective) || shape.root == call.root) && bytes >= program.min_bytes &&
+         (program.max_bytes == 0 || bytes <= program.max_bytes) &&
+         (call.in_place ? program.in_place : program.out_of_place);
+}
+
+const Program* Plans::program_for(const Call& call, std::size_t bytes) const {
+  for (auto program = installed_.rbegin(); program != installed_.rend(); ++program)
+    if (fits(**program, call, bytes)) return program->get();
+  const auto& own = setting_.own_rules;
+  const bool decided =
+      std::any_of(own.begin(), own.end(), [&](const Rule& rule) { return rule.collective == call.collective; });
+  // Neither order nor uneven blocks are what planned programs were made for.
+  if (decided || setting_.reproducible || call.reduction.op == Operator::user || call.uneven) return nullptr;
+  for (const Program& program : planned_)
+    if (fits(program, call, bytes)) return &program;
   return nullptr;
 }
 

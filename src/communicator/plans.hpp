@@ -41,6 +41,7 @@ class Plans final : public Links {
     bool pull = false;
     bool reproducible = false;
     std::vector<Rule> rules;                        // none until the ranks have agreed on them
+    std::vector<Rule> own_rules;                    // those of them that the user gave
     monitor::CommunicatorRecord* record = nullptr;  // where links are counted; may be null
   };
 
@@ -57,6 +58,8 @@ class Plans final : public Links {
   void set_rules(std::vector<Rule> rules);
   /// Runs instead of built-in programs, within its size range.
   void install(Program program);
+  /// The same, unless the user's own rules speak of the collective.
+  void set_planned(std::vector<Program> programs);
 
   /// Lets go of links to other hosts, so that nothing refers to users' memory any more.
   void drop_links();
@@ -80,7 +83,8 @@ class Plans final : public Links {
   using PlanKey = std::tuple<std::string, Collective, int /*root*/, bool /*in place*/, bool /*sends*/>;
 
   void forget_choices();
-  const Program* installed_for(const Call& call, std::size_t bytes) const;
+  const Program* program_for(const Call& call, std::size_t bytes) const;
+  bool fits(const Program& program, const Call& call, std::size_t bytes) const;
   Result<Prepared> select_and_compile(const Call& call);
   Result<Prepared> prepare_end(const Call& call);
   Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
@@ -96,6 +100,7 @@ class Plans final : public Links {
   Host* host_;
   std::unique_ptr<Remote> remote_;
   std::vector<std::unique_ptr<Program>> installed_;
+  std::vector<Program> planned_;
   std::array<Cached, 64> cache_;
   std::map<PlanKey, std::unique_ptr<Plan>> plans_;
   std::map<std::pair<int, int>, std::unique_ptr<SendLink>> send_links_;

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
+#include "selection/plan_folder.hpp"
 #include "selection/tuning.hpp"
 
 namespace tutti {
@@ -39,6 +42,44 @@ TEST(Tuning, IsReadAsItWasWrittenAndAbsentFilesHoldNoRules) {
   EXPECT_EQ(load_tuning(path).value(), rules);
   std::remove(path.c_str());
   EXPECT_TRUE(load_tuning(path).value().empty());
+}
+
+TEST(PlanFolder, TakesProgramsOfTheRightSizeAndComparesAllOfThem) {
+  const std::string folder = testing::TempDir() + "tutti-plans-test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder + "/" + name) << text;
+  };
+  const std::string program = R"({"format": "tutti program 1", "name": "hand", "tile": "4K",
+    "shape": {"collective": "broadcast", "ranks": 2, "chunks": 1}, "ranks": [
+      {"workers": [{"send": 1, "steps": [{"kind": "send", "from": {"input": 0}},
+                                         {"kind": "copy", "from": {"input": 0}, "to": {"output": 0}}]}]},
+      {"workers": [{"recv": 0, "steps": [{"kind": "recv", "to": {"output": 0}}]}]}]})";
+  write("broadcast.0.json", program);
+  write("report.json", R"({"format": "tutti synthesis 1"})");
+  const PlanFolder two = load_plan_folder(folder, 2).value();
+  ASSERT_EQ(two.programs.size(), 1U);
+  EXPECT_EQ(two.programs[0].tile, 4096U);
+  const PlanFolder three = load_plan_folder(folder, 3).value();
+  EXPECT_TRUE(three.programs.empty());
+  EXPECT_EQ(three.digest, two.digest) << "what ranks compare does not depend on the communicator";
+
+  std::string changed = program;
+  changed.replace(changed.find("4K"), 2, "8K");
+  write("broadcast.0.json", changed);
+  EXPECT_NE(load_plan_folder(folder, 2).value().digest, two.digest);
+
+  std::string wrong = program;
+  wrong.replace(wrong.find("\"recv\", \"to\""), 6, "\"nop\"");
+  write("broadcast.0.json", wrong);
+  const auto broken = load_plan_folder(folder, 2);
+  ASSERT_FALSE(broken);
+  EXPECT_NE(broken.error().message.find("broadcast.0.json"), std::string::npos) << broken.error().message;
+
+  EXPECT_TRUE(load_plan_folder("", 2).value().programs.empty());
+  EXPECT_NE(load_plan_folder(folder + "/nowhere", 2).error().message.find("TUTTI_PLANS"), std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Select, PrefersTheUsersRule) {

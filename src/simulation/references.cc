@@ -87,8 +87,12 @@ void tell_trees(PartBuilder& part, const std::vector<ReferenceChannel>& channels
 
 /// Who sends to whom, and how.
 struct Directions {
+  struct Relayed {
+    int from, to, relay;
+  };
   std::vector<std::vector<int>> targets;  // [from] in the order of sending
   std::vector<std::vector<int>> relays;   // [from][to] the GPU that passes it on; kNobody: it goes there itself
+  std::vector<Relayed> relayed;           // all such, in the order of sending
 
   int relay(int from, int to) const { return relays[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)]; }
 };
@@ -108,14 +112,14 @@ int relay_between(Routes& routes, const std::vector<int>& node, int from, int to
 }
 
 void find_relays(Routes& routes, const std::vector<int>& node, Directions& directions) {
-  const int ranks = routes.topology().ranks();
   for (const int from : node)
-    for (int to = 0; to < ranks; ++to) {
-      if (to == from) continue;
+    for (const int to : directions.targets[static_cast<std::size_t>(from)]) {
       const bool same_node = std::find(node.begin(), node.end(), to) != node.end();
       if (routes.count(from, to) > 0 && !(same_node && simulation::passes_nic(routes, from, to))) continue;
-      directions.relays[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] =
-          relay_between(routes, node, from, to);
+      const int relay = relay_between(routes, node, from, to);
+      if (relay == kNobody) continue;
+      directions.relays[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] = relay;
+      directions.relayed.push_back({from, to, relay});
     }
 }
 
@@ -123,8 +127,8 @@ void find_relays(Routes& routes, const std::vector<int>& node, Directions& direc
 Directions find_directions(Routes& routes) {
   const auto nodes = simulation::ranks_of_nodes(routes.topology());
   const auto ranks = static_cast<std::size_t>(routes.topology().ranks());
-  Directions directions{std::vector<std::vector<int>>(ranks),
-                        std::vector<std::vector<int>>(ranks, std::vector<int>(ranks, kNobody))};
+  Directions directions{
+      std::vector<std::vector<int>>(ranks), std::vector<std::vector<int>>(ranks, std::vector<int>(ranks, kNobody)), {}};
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     for (std::size_t place = 0; place < nodes[node].size(); ++place) {
       std::vector<int>& targets = directions.targets[static_cast<std::size_t>(nodes[node][place])];
@@ -154,10 +158,8 @@ class DirectExchange {
     pass_on();
     for (const int from : targets_of(rank_))
       if (directions_.relay(from, rank_) == kNobody) part_.worker(kNobody, from, kDirect).recv(output(from));
-    for (const int relay : targets_of(rank_))
-      for (const int from : targets_of(relay))
-        if (from != rank_ && directions_.relay(from, rank_) == relay)
-          part_.worker(kNobody, relay, kFromRelay).recv(output(from));
+    for (const auto& [from, to, relay] : directions_.relayed)
+      if (to == rank_) part_.worker(kNobody, relay, kFromRelay).recv(output(from));
     part_.local().copy(input(rank_), output(rank_));
   }
 
@@ -167,13 +169,12 @@ class DirectExchange {
   const std::vector<int>& targets_of(int rank) const { return directions_.targets[static_cast<std::size_t>(rank)]; }
 
   void pass_on() {
-    for (const int from : targets_of(rank_))
-      for (const int to : targets_of(from)) {
-        if (directions_.relay(from, to) != rank_) continue;
-        const Cells held = part_.scratch(1);
-        part_.worker(kNobody, from, kToRelay).recv(held);
-        part_.worker(to, kNobody, kFromRelay).send(held);
-      }
+    for (const auto& [from, to, relay] : directions_.relayed) {
+      if (relay != rank_) continue;
+      const Cells held = part_.scratch(1);
+      part_.worker(kNobody, from, kToRelay).recv(held);
+      part_.worker(to, kNobody, kFromRelay).send(held);
+    }
   }
 
   PartBuilder& part_;

@@ -59,6 +59,13 @@ Schedule subdivided(const Schedule& schedule, int parts) {
   return fine;
 }
 
+/// Without what is of no use, if it keeps its promises: generators check nothing themselves.
+Result<Schedule> examined(Result<Schedule> schedule) {
+  if (!schedule) return schedule;
+  if (const Status right = check_schedule(*schedule); !right) return tl::unexpected(right.error());
+  return without_dead_ends(std::move(*schedule));
+}
+
 /// A schedule of a copying collective, made on one of the two topologies.
 using MakeSchedule = std::function<Result<Schedule>(Routes& routes, Collective collective)>;
 
@@ -70,10 +77,10 @@ LowerOptions options_for(SynthesisTask& task, std::string_view generator, int ch
 
 Result<Program> all_reduce_of(SynthesisTask& task, const MakeSchedule& make, Collective copies,
                               const LowerOptions& options) {
-  auto there = make(task.routes, copies);
+  const auto there = examined(make(task.routes, copies));
   if (!there) return tl::unexpected(there.error());
   if (task.even) return lower_all_reduce(*there, *there, options);
-  const auto back = make(task.backward_routes, copies);
+  const auto back = examined(make(task.backward_routes, copies));
   if (!back) return tl::unexpected(back.error());
   const int chunks = std::lcm(there->shape.chunks, back->shape.chunks);
   return lower_all_reduce(subdivided(*back, chunks / back->shape.chunks),
@@ -85,13 +92,12 @@ Result<Program> program_of(SynthesisTask& task, const MakeSchedule& make, std::s
                            bool through_root = false) {
   const LowerOptions options = options_for(task, generator, channels);
   const auto forward = [&](Collective collective) -> Result<Program> {
-    auto schedule = make(task.routes, collective);
-    return schedule ? lower(without_dead_ends(std::move(*schedule)), options) : tl::unexpected(schedule.error());
+    const auto schedule = examined(make(task.routes, collective));
+    return schedule ? lower(*schedule, options) : tl::unexpected(schedule.error());
   };
   const auto backward = [&](Collective collective) -> Result<Program> {
-    auto schedule = make(task.backward_routes, collective);
-    return schedule ? lower_reversed(without_dead_ends(std::move(*schedule)), options)
-                    : tl::unexpected(schedule.error());
+    const auto schedule = examined(make(task.backward_routes, collective));
+    return schedule ? lower_reversed(*schedule, options) : tl::unexpected(schedule.error());
   };
   switch (task.collective) {
     case Collective::reduce_scatter:
@@ -140,8 +146,10 @@ void make_exchanged(SynthesisTask& task, std::uint64_t, Deadline deadline, const
   const double enough = task.bound == nullptr ? 0 : task.bound->for_large().rate.value();
   auto exchange = make_exchange(task.routes, {.enough = enough, .plan = task.plan}, deadline.seconds_left());
   if (!exchange) return;
-  if (auto program = lower(exchange->schedule, options_for(task, "exchange", 1)))
-    propose({"exchange", std::move(*program)});
+  const std::string generator = exchange->schedule.generator;
+  const auto schedule = examined(std::move(exchange->schedule));
+  if (!schedule) return;
+  if (auto program = lower(*schedule, options_for(task, "exchange", 1))) propose({generator, std::move(*program)});
 }
 
 bool is_greedy(const SynthesisTask& task) { return task.collective != Collective::all_to_all; }

@@ -181,6 +181,55 @@ other_commands() {
   grep -q 'not-there.json' err || fail "the missing file is not named"
 }
 
+synthesis() {
+  expect_status 0 "$tutti" synth --topology ndv2 --nodes 2 --collective all_gather,all_to_all --size 1K..1M --step 1024 \
+    --time 5 --quiet -o plans
+  expect_line out "all_gather .* size +simulated us .*"
+  for file in topology.json report.json report.html all_gather.0.json all_gather.0.xml bounds/all_gather.0.json; do
+    [ -s "plans/$file" ] || fail "no $file"
+  done
+  "$tutti" topo check plans/bounds/all_gather.0.json plans/topology.json >/dev/null || fail "a bound that is none"
+  "$tutti" program check plans/all_gather.0.xml >/dev/null || fail "the XML is wrong"
+  grep -q '"generator"' plans/report.json || fail "no rows in the report"
+
+  expect_status 2 "$tutti" synth --topology ndv2 --collective all_gahter
+  expect_line err ".*'all_gahter' is no collective; expected all, or .*"
+  expect_status 2 "$tutti" synth --topology ndv2 --collective all_gather --size 1M..1K
+  expect_line err ".*'1M\.\.1K' goes downwards"
+  expect_status 1 "$tutti" synth --topology ndv2 --collective all_gather --method magic --size 1M
+  expect_line err ".*'magic' is no method; there are .*"
+}
+
+# Ranks run what a folder of plans holds, and notice when theirs differ.
+plans() {
+  expect_status 0 "$tutti" synth --topology ring:size=4 --collective all_gather --size 1M --method trees --quiet -o plans
+  export TUTTI_MONITOR_DIR=$work/recordings
+  TUTTI_PLANS=$work/plans "$tutti" bench all_gather -N 4 -b 1M -e 1M -n 100000000 -w 1 >out 2>err &
+  local bench=$!
+  wait_until sh -c "'$tutti' status --json | grep -q packed_trees"
+  kill "$bench"
+  wait "$bench" || true
+
+  expect_status 1 "$tutti" run -n 4 sh -c '
+    if [ "$TUTTI_RANK" = 2 ]; then unset TUTTI_PLANS; else export TUTTI_PLANS='"$work"'/plans; fi
+    exec '"$tutti"' bench all_gather -b 1M -e 1M -n 1'
+  grep -q 'files of TUTTI_PLANS' err || fail "different plans were not noticed"
+}
+
+# What is found before an interrupt is kept.
+synthesis_interrupted() {
+  "$tutti" synth --topology dgx-a100 --nodes 4 --collective all_reduce --size 1K,64K --gap 0 --time 60 -o plans \
+    >out 2>err &
+  local synth=$!
+  wait_until grep -q 'takes' err
+  kill -INT "$synth"
+  local status=0
+  wait "$synth" || status=$?
+  [ "$status" -eq 130 ] || fail "exit status $status, expected 130"
+  grep -q 'the best so far is kept' err || fail "nothing was said of the interrupt"
+  [ -s plans/all_reduce.0.json ] || fail "no program was kept"
+}
+
 topologies() {
   expect_status 0 "$tutti" topo list
   expect_line out 'dgx-a100 .*'
