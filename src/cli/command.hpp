@@ -32,6 +32,8 @@ void add_synth(CLI::App& app, int& status);
 void add_topo(CLI::App& app, int& status);
 /// Hangs `bound` and `check` on the group `topo`.
 void add_topo_bound(CLI::App& group, int& status);
+/// Hangs `measure` on it.
+void add_topo_measure(CLI::App& group, const Arguments& arguments, int& status);
 void add_trace(CLI::App& app, int& status);
 void add_tune(CLI::App& app, const Arguments& arguments, int& status);
 void add_version(CLI::App& app, int& status);

@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   add_synth(app, status);
   add_top(app, status);
   add_topo(app, status);
+  add_topo_measure(*app.get_subcommand("topo"), arguments, status);
   add_trace(app, status);
   add_tune(app, arguments, status);
   add_version(app, status);

@@ -40,10 +40,10 @@ struct SynthArguments {
   bool quiet = false;
 };
 
-/// What is to be synthesized for: a topology, and what a sketch asks for beyond it.
+/// What is to be synthesized for: a topology, and the sketch it was made of.
 struct Machine {
   Topology topology;
-  std::optional<SketchPlan> plan;
+  std::optional<SketchedNode> sketch;
 };
 
 Result<Machine> load_machine(const SynthArguments& arguments) {
@@ -62,7 +62,7 @@ Result<Machine> load_machine(const SynthArguments& arguments) {
   if (!sketch) return tl::unexpected(about_file(arguments.sketch, sketch.error()));
   auto applied = apply_sketch(*profile, *sketch);
   if (!applied) return tl::unexpected(about_file(arguments.sketch, applied.error()));
-  return Machine{std::move(applied->topology), std::move(applied->plan)};
+  return Machine{std::move(applied->topology), SketchedNode{*profile, *sketch, std::move(applied->plan)}};
 }
 
 Result<std::vector<Collective>> collectives_of(const SynthArguments& arguments) {
@@ -143,7 +143,7 @@ int synth(const SynthArguments& arguments) {
                              .sizes = *sizes,
                              .seconds = arguments.seconds,
                              .enough = arguments.gap_percent / 100,
-                             .plan = machine->plan ? &*machine->plan : nullptr,
+                             .sketch = machine->sketch ? &*machine->sketch : nullptr,
                              .methods = arguments.methods,
                              .progress = {}};
     request.progress = [&](const SynthesisProgress& now) {

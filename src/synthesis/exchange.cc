@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -12,8 +13,7 @@
 #include "synthesis/hops.hpp"
 #include "synthesis/path_order.hpp"
 #include "synthesis/path_search.hpp"
-#include "topology/link_classes.hpp"
-#include "topology/translations.hpp"
+#include "synthesis/translations.hpp"
 
 namespace tutti {
 
@@ -32,7 +32,7 @@ constexpr int kMostChunksInAll = 1 << 20;  // above, blocks are split into fewer
 struct Candidate {
   std::string name;
   PathSearch problem;
-  std::vector<Path> paths{};  // as FoundPaths': of all sources, or of rank 0, to be moved to all others
+  std::vector<Path> paths{};  // as FoundPaths': of all sources, or of some, to be moved to the others
   bool moves = false;
   double rate = 0;
   int peers = 0;  // of the rank that has most, to and from
@@ -148,20 +148,21 @@ class Maker {
 
   Status search() {
     hops_.add_all(kMostHops);
-    const bool moved = options_.plan == nullptr && search_for_one();
+    const bool moved = options_.plan == nullptr && search_for_few();
     return good_enough() || (moved && ranks_ > kMostToTryBoth) ? Status{} : search_for_all();
   }
 
-  /// Where the paths of one source may be moved to all others; false where not, or where links side by side would be
-  /// used unevenly.
-  bool search_for_one() {
-    translations_ = find_translations(hops_.topology());
-    if (!translations_) return false;
-    Candidate candidate{.name = "searched paths, moved", .problem = problem_of_one(most_chunks()), .moves = true};
-    FoundPaths found = find_paths(candidate.problem, seconds_left() / 2);
-    candidate.paths = std::move(found.paths);
+  /// Where translations move sources to others: one of each orbit. False where there are none, or where links side by
+  /// side would be used unevenly.
+  bool search_for_few() {
+    FoundTranslations found = find_translations(hops_.topology());
+    if (found.group.order() == 1) return false;
+    translations_ = std::move(found.group);
+    Candidate candidate{.name = "searched paths, moved", .problem = problem_of_few(found.orbit_of_link), .moves = true};
+    FoundPaths paths = find_paths(candidate.problem, seconds_left() / 2);
+    candidate.paths = std::move(paths.paths);
     keep(std::move(candidate));
-    return candidates_.back().rate <= found.rate * kAsGood;
+    return candidates_.back().rate <= paths.rate * kAsGood;
   }
 
   Status search_for_all() {
@@ -183,16 +184,19 @@ class Maker {
     return problem;
   }
 
-  PathSearch problem_of_one(int chunks) const {
+  PathSearch problem_of_few(const std::vector<int>& orbit_of_link) const {
     const Topology& topology = hops_.topology();
-    PathSearch problem{
-        &hops_, {classes_of_links(topology, translations_->generators), {}}, {0}, chunks, options_.enough};
-    std::vector<double>& capacity = problem.resources.capacity;
+    PathSearch problem{&hops_, {}, {}, most_chunks(), options_.enough};
+    std::map<int, int> resource_of_orbit;
     for (int link = 0; link < topology.link_count(); ++link) {
-      const std::size_t own = at(problem.resources.of_link[at(link)]);
-      if (own >= capacity.size()) capacity.resize(own + 1, 0);
-      capacity[own] += topology.link(link).capacity.value() / ranks_;
+      const auto fresh = static_cast<int>(resource_of_orbit.size());
+      const int resource = resource_of_orbit.emplace(orbit_of_link[at(link)], fresh).first->second;
+      problem.resources.of_link.push_back(resource);
+      problem.resources.capacity.resize(resource_of_orbit.size(), 0);
+      problem.resources.capacity[at(resource)] += topology.link(link).capacity.value() / translations_->order();
     }
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (translations_->home_of(rank) == rank) problem.sources.push_back(rank);
     return problem;
   }
 
@@ -221,13 +225,16 @@ class Maker {
       for (const int hop : path) uses[at(hop)] += 1;
     if (!candidate.moves) return uses;
     std::vector<double> moved(at(hops_.count()), 0);
+    const std::vector<int> shifts = translations_->all();
     for (int hop = 0; hop < hops_.count(); ++hop)
-      for (int shift = 0; uses[at(hop)] > 0 && shift < ranks_; ++shift) {
-        const auto [from, to, channel] = hops_.hop(hop);
-        const HopRange image = hops_.between(translations_->moved(from, shift), translations_->moved(to, shift));
-        moved[at(image.first + channel)] += uses[at(hop)];
-      }
+      for (const int shift : shifts)
+        if (uses[at(hop)] > 0) moved[at(image_of(hop, shift))] += uses[at(hop)];
     return moved;
+  }
+
+  int image_of(int hop, int shift) {
+    const auto [from, to, channel] = hops_.hop(hop);
+    return hops_.between(translations_->moved(from, shift), translations_->moved(to, shift)).first + channel;
   }
 
   Exchange finish() {
@@ -246,30 +253,26 @@ class Maker {
             chosen.rate};
   }
 
-  /// [hop] = the hop of rank 0 that is moved to it.
+  /// [hop] = the hop that is moved to it, of a rank whose paths were searched.
   std::vector<int> lanes_moved_to_one() {
-    std::vector<int> lanes(at(hops_.count()));
-    for (int to = 1; to < ranks_; ++to) {
-      const HopRange own = hops_.between(0, to);
-      for (int shift = 0; own.count > 0 && shift < ranks_; ++shift) {
-        const HopRange image = hops_.between(shift, translations_->moved(to, shift));
-        for (int channel = 0; channel < own.count; ++channel) lanes[at(image.first + channel)] = own.first + channel;
-      }
-    }
+    std::vector<int> lanes;
+    for (int hop = 0; hop < hops_.count(); ++hop)
+      lanes.push_back(image_of(hop, translations_->opposite(translations_->offset_of(hops_.hop(hop).from))));
     return lanes;
   }
 
   std::vector<Transfer> moved_to_all(const std::vector<Transfer>& transfers, int chunks) const {
-    std::vector<int> moved;  // [shift * ranks + rank]
-    for (int shift = 0; shift < ranks_; ++shift)
-      for (int rank = 0; rank < ranks_; ++rank) moved.push_back(translations_->moved(rank, shift));
+    std::vector<std::vector<int>> images;  // [translation][rank]
+    for (const int shift : translations_->all()) {
+      images.emplace_back();
+      for (int rank = 0; rank < ranks_; ++rank) images.back().push_back(translations_->moved(rank, shift));
+    }
     std::vector<Transfer> all;
-    all.reserve(transfers.size() * at(ranks_));
+    all.reserve(transfers.size() * images.size());
     for (const auto& [chunk, from, to, channel] : transfers)
-      for (int shift = 0; shift < ranks_; ++shift) {
-        const int* image = moved.data() + at(shift) * at(ranks_);
-        const int block = shift * ranks_ + image[chunk / chunks];  // rank 0 is where it starts
-        all.push_back({block * chunks + chunk % chunks, image[from], image[to], channel});
+      for (const auto& image : images) {
+        const int source = image[at(chunk / chunks / ranks_)], target = image[at(chunk / chunks % ranks_)];
+        all.push_back({(source * ranks_ + target) * chunks + chunk % chunks, image[at(from)], image[at(to)], channel});
       }
     return all;
   }

@@ -250,6 +250,24 @@ topologies() {
   grep -q 'no-such-topology' err || fail "the missing topology is not named"
 }
 
+measures_topology() {
+  expect_status 0 "$tutti" topo measure -n 3 --time 3 -o machine.json
+  for pair in '0 +1' '1 +0' '0 +2' '2 +0' '1 +2' '2 +1'; do expect_line out " *$pair +[0-9.]+ .*"; done
+  grep -q 'ports towards ranks of the same host' out || fail "nothing is said of ports"
+  [ "$(grep -c '"gpu"' machine.json)" -eq 3 ] || fail "not three ranks"
+  # What is written is a topology that other commands take, with figures that a machine can have.
+  expect_status 0 "$tutti" topo bound machine.json --collective all_gather --size 1M
+  awk '$1 == "all_gather" { seen = 1; exit !($2 > 1 && $2 < 1e6) } END { if (!seen) exit 1 }' out ||
+    fail "1 MB among three ranks of a machine in no time, or in more than a second"
+  # In a job, as its ranks; measurements as JSON on standard output.
+  expect_status 0 "$tutti" run --no-prefix -n 2 -- "$tutti" topo measure --time 2 --sizes 8,64K,1M --json
+  grep -q '"format": "tutti measurements 1"' out || fail "no measurements"
+  [ "$(grep -c '"bytes": 65536' out)" -ge 2 ] || fail "not every pair at every size"
+  expect_status 2 "$tutti" topo measure -n 2 --sizes 8
+  grep -q 'two sizes' err || fail "one size was taken"
+  expect_status 2 "$tutti" topo measure -n 1
+}
+
 simulations() {
   # A ring of 8: seven rounds of 0.7 us and an eighth of the vector at 25 GB/s.
   expect_status 0 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 8000,1G
@@ -289,6 +307,13 @@ demo_simulated_rails() {
   expect_status 0 "$tutti" demo --scene rails --simulated --seconds 2
   expect_story chunks
   expect_line out 'Bandwidth: (1\.9|2\.0).* (0\.9|1\.0).* (1\.9|2\.0).* after\.'
+}
+
+demo_synthesis() {
+  expect_status 0 "$tutti" demo --scene synthesis
+  grep -q 'synthesized' out || fail "nothing was synthesized"
+  [ "$(grep -c '^  rank ' out)" -eq 8 ] || fail "no row for each rank"
+  grep -q 'verified' out || fail "it did not run"
 }
 
 demo_simulated_disturbance() {
