@@ -107,6 +107,7 @@ class Job:
         common = dict(os.environ, TUTTI_SIZE=str(len(self.mesh.hosts)), TUTTI_ADDRESS="198.18.0.1:29400",
                       TUTTI_INTERFACES="mesh", TUTTI_SECRET=secrets.token_hex(16),
                       TUTTI_SPIN_US="0", TUTTI_YIELD_US="0",  # cores are the network, too
+                      TUTTI_TCP_LANES="1",  # a pair has one path; at these rates the last chunk of a slower lane is long
                       **environment)
         before, began, worked = cpu_times(), time.monotonic(), children_seconds()
         ranks = []
