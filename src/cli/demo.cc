@@ -9,6 +9,7 @@
 #include "cli/command.hpp"
 #include "cli/demo_rails.hpp"
 #include "cli/demo_scenes.hpp"
+#include "cli/demo_synthesis.hpp"
 #include "cli/disturbance.hpp"
 #include "cli/launch.hpp"
 #include "cli/parse.hpp"
@@ -156,6 +157,8 @@ int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arg
   if (plays("rails")) status = play_rails(options.seconds, options.simulated);
   if (plays("all")) fmt::print("\n");
   if (plays("disturbance")) status = play_disturbance(options.simulated);
+  if (plays("all")) fmt::print("\n");
+  if (plays("synthesis")) status = play_synthesis();
   return status;
 }
 
@@ -164,7 +167,7 @@ int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arg
 void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
   auto* command = app.add_subcommand("demo",
                                      "Run every collective on four ranks of this machine and verify the results; then "
-                                     "let a network port fail, and slow down");
+                                     "let a network port fail, and slow down; then make a program for a topology");
   auto options = std::make_shared<DemoOptions>();
   command->add_option("-N,--ranks", options->ranks, "processes to start")
       ->check(CLI::Range(1, 64))
@@ -173,8 +176,8 @@ void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
   command
       ->add_option("--scene", options->scene,
                    "collectives; rails: one of two fails under an all-reduce; disturbance: one is slow, and what the "
-                   "monitor sees; all")
-      ->check(CLI::IsMember({"collectives", "rails", "disturbance", "all"}))
+                   "monitor sees; synthesis: a program is made for a topology, and run; all")
+      ->check(CLI::IsMember({"collectives", "rails", "disturbance", "synthesis", "all"}))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "length of the scene with the rails")
       ->check(CLI::Range(1.0, 600.0))

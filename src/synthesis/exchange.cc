@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -12,8 +13,7 @@
 #include "synthesis/hops.hpp"
 #include "synthesis/path_order.hpp"
 #include "synthesis/path_search.hpp"
-#include "topology/link_classes.hpp"
-#include "topology/translations.hpp"
+#include "synthesis/translations.hpp"
 
 namespace tutti {
 
@@ -24,13 +24,15 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr double kNear = 1.01;              // of what is enough
 constexpr double kAsGood = 1.005;           // of the best: then fewer peers count
 constexpr std::size_t kMostHops = 150'000;  // above, a fabric's hops are thinned out
-constexpr int kMostChunksInAll = 1 << 20;   // above, blocks are split into fewer chunks
+constexpr int kMostStraight = 256;          // ranks: above, a worker for every peer is more than a rank may have
+constexpr int kMostToTryBoth = 128;  // ranks: up to here a search for all is tried where one for one is not enough
+constexpr int kMostChunksInAll = 1 << 20;  // above, blocks are split into fewer chunks
 
 /// A way to do it, and what it costs.
 struct Candidate {
   std::string name;
   PathSearch problem;
-  std::vector<Path> paths{};  // as FoundPaths': of all sources, or of rank 0, to be moved to all others
+  std::vector<Path> paths{};  // as FoundPaths': of all sources, or of some, to be moved to the others
   bool moves = false;
   double rate = 0;
   int peers = 0;  // of the rank that has most, to and from
@@ -39,7 +41,8 @@ struct Candidate {
 class Maker {
  public:
   Maker(Routes& routes, const ExchangeOptions& options, double seconds)
-      : options_(options),
+      : routes_(routes),
+        options_(options),
         hops_(routes, options.plan),
         ranks_(hops_.ranks()),
         places_(places_in_nodes(hops_.topology())),
@@ -52,11 +55,9 @@ class Maker {
   }
 
   Result<Exchange> make() {
-    try_template("straight routes", [](int, int) { return kNobody; });
-    if (hops_.topology().nodes() > 1) {
-      try_template("relays in the target's node", [&](int from, int to) { return counterpart(from, to); });
-      try_template("relays in the source's node", [&](int from, int to) { return counterpart(to, from); });
-    }
+    try_straight_routes();
+    if (hops_.topology().nodes() > 1) try_inner_paths(1);
+    if (hops_.topology().nodes() > 1 && !good_enough()) try_inner_paths(most_chunks());
     if (!good_enough())
       if (auto searched = search(); !searched) return tl::unexpected(searched.error());
     return finish();
@@ -65,9 +66,8 @@ class Maker {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The rank at the place of `from` in the node of `to`; nobody where the two are in one node.
+  /// The rank at the place of `from` in the node of `to`.
   int counterpart(int from, int to) const {
-    if (hops_.node_of(from) == hops_.node_of(to)) return kNobody;
     const auto& members = members_[at(hops_.node_of(to) + 1)];
     return members[at(places_[at(from)]) % members.size()];
   }
@@ -78,19 +78,64 @@ class Maker {
     return false;
   }
 
-  /// Every block in one piece, by way of one rank or straight; nothing where there is no such way.
-  void try_template(std::string name, const std::function<int(int from, int to)>& by_way_of) {
+  int most_chunks() const { return std::clamp(kMostChunksInAll / (ranks_ * ranks_), 1, options_.most_chunks); }
+
+  void try_straight_routes() {
+    if (ranks_ > kMostStraight) return;
     std::vector<Path> paths(at(ranks_) * at(ranks_));
     for (int from = 0; from < ranks_; ++from)
-      for (int to = 0; to < ranks_; ++to) {
-        if (from == to) continue;
-        Path& path = paths[at(from) * at(ranks_) + at(to)];
-        const int relay = by_way_of(from, to);
-        const bool straight = relay == kNobody || relay == from || relay == to;
-        if (!straight && !extend(path, from, from, relay)) return;
-        if (!extend(path, from, straight ? from : relay, to)) return;
+      for (int to = 0; to < ranks_; ++to)
+        if (from != to && !extend(paths[at(from * ranks_ + to)], from, from, to)) return;
+    keep({.name = "straight routes", .problem = problem(1), .paths = std::move(paths)});
+  }
+
+  /// By searched paths inside nodes; between nodes by a single hop, straight or to or from the counterpart. Every port
+  /// of a fabric may have to be full all the time, which takes sources and targets in step: no search finds that.
+  void try_inner_paths(int chunks) {
+    HopTable inside(routes_, options_.plan);
+    inside.add_inside_nodes();
+    PathSearch search = problem(chunks);
+    search.hops = &inside;
+    search.inside_nodes = true;
+    search.enough = options_.enough / hops_.topology().nodes();  // relays carry as much for every other node
+    FoundPaths inner = find_paths(search, seconds_left() / 4);
+    if (inner.unreached_from >= 0) return;
+    for (Path& path : inner.paths)
+      for (int& index : path) {
+        const auto [from, to, channel] = inside.hop(index);
+        index = hops_.between(from, to).first + channel;
       }
-    keep({.name = std::move(name), .problem = problem(1), .paths = std::move(paths)});
+    const auto counterpart_of = [&](int from, int to) { return counterpart(from, to); };
+    try_relays(
+        "relays in the target's node", chunks, inner.paths, [&](int from, int) { return from; }, counterpart_of);
+    try_relays(
+        "relays in the source's node", chunks, inner.paths, [&](int from, int to) { return counterpart(to, from); },
+        [](int, int to) { return to; });
+    if (ranks_ <= kMostStraight)
+      try_relays(
+          "straight between nodes", chunks, inner.paths, [](int from, int) { return from; },
+          [](int, int to) { return to; });
+  }
+
+  /// Blocks for other nodes leave from one rank of the source's node and come to one of the target's; nothing where a
+  /// hop is missing or not allowed.
+  using Choice = std::function<int(int from, int to)>;
+  void try_relays(std::string name, int chunks, const std::vector<Path>& inner, const Choice& leaves,
+                  const Choice& comes) {
+    std::vector<Path> paths = inner;
+    for (int from = 0; from < ranks_; ++from)
+      for (int to = 0; to < ranks_; ++to) {
+        if (hops_.node_of(from) == hops_.node_of(to)) continue;
+        const int out = leaves(from, to), in = comes(from, to);
+        for (int piece = 0; piece < chunks; ++piece) {
+          const auto inside = [&](int a, int b) -> const Path& { return inner[at((a * ranks_ + b) * chunks + piece)]; };
+          Path& path = paths[at((from * ranks_ + to) * chunks + piece)];
+          path = inside(from, out);
+          if (!extend(path, from, out, in)) return;
+          path.insert(path.end(), inside(in, to).begin(), inside(in, to).end());
+        }
+      }
+    keep({.name = std::move(name), .problem = problem(chunks), .paths = std::move(paths)});
   }
 
   /// Where there are several routes side by side, sources take turns.
@@ -103,39 +148,25 @@ class Maker {
 
   Status search() {
     hops_.add_all(kMostHops);
-    const int chunks = std::clamp(kMostChunksInAll / (ranks_ * ranks_), 1, options_.most_chunks);
-    if (hops_.topology().nodes() > 1) search_inside_nodes(chunks);
-    if (!good_enough() && options_.plan == nullptr) search_for_one(chunks);
-    return good_enough() ? Status{} : search_for_all(chunks);
+    const bool moved = options_.plan == nullptr && search_for_few();
+    return good_enough() || (moved && ranks_ > kMostToTryBoth) ? Status{} : search_for_all();
   }
 
-  /// Straight between nodes, where every port of a fabric may have to be full all the time, which takes sources and
-  /// targets in step; by searched paths inside.
-  void search_inside_nodes(int chunks) {
-    Candidate candidate{.name = "straight between nodes", .problem = problem(chunks)};
-    std::vector<Path>& given = candidate.problem.given;
-    given.resize(at(ranks_) * at(ranks_) * at(chunks));
-    for (int from = 0; from < ranks_; ++from)
-      for (int to = 0; to < ranks_; ++to)
-        for (int piece = 0; hops_.node_of(from) != hops_.node_of(to) && piece < chunks; ++piece)
-          if (!extend(given[at((from * ranks_ + to) * chunks + piece)], from, from, to)) return;
-    FoundPaths found = find_paths(candidate.problem, seconds_left() / 2);
-    if (found.unreached_from >= 0) return;
-    candidate.paths = std::move(found.paths);
+  /// Where translations move sources to others: one of each orbit. False where there are none, or where links side by
+  /// side would be used unevenly.
+  bool search_for_few() {
+    FoundTranslations found = find_translations(hops_.topology());
+    if (found.group.order() == 1) return false;
+    translations_ = std::move(found.group);
+    Candidate candidate{.name = "searched paths, moved", .problem = problem_of_few(found.orbit_of_link), .moves = true};
+    FoundPaths paths = find_paths(candidate.problem, seconds_left() / 2);
+    candidate.paths = std::move(paths.paths);
     keep(std::move(candidate));
+    return candidates_.back().rate <= paths.rate * kAsGood;
   }
 
-  /// Where the paths of one source may be moved to all others. Links side by side may then be used unevenly.
-  void search_for_one(int chunks) {
-    translations_ = find_translations(hops_.topology());
-    if (!translations_) return;
-    Candidate candidate{.name = "searched paths, moved", .problem = problem_of_one(chunks), .moves = true};
-    candidate.paths = find_paths(candidate.problem, seconds_left() / 2).paths;
-    keep(std::move(candidate));
-  }
-
-  Status search_for_all(int chunks) {
-    Candidate candidate{.name = "searched paths", .problem = problem(chunks)};
+  Status search_for_all() {
+    Candidate candidate{.name = "searched paths", .problem = problem(most_chunks())};
     FoundPaths found = find_paths(candidate.problem, seconds_left());
     if (found.unreached_from >= 0)
       return fail(ErrorCode::unsupported, fmt::format("the sketch leaves no way from rank {} to rank {}",
@@ -148,21 +179,24 @@ class Maker {
   double seconds_left() const { return std::chrono::duration<double>(end_ - Clock::now()).count(); }
 
   PathSearch problem(int chunks) const {
-    PathSearch problem{&hops_, Resources::of_links(hops_.topology()), {}, chunks, options_.enough, {}};
+    PathSearch problem{&hops_, Resources::of_links(hops_.topology()), {}, chunks, options_.enough};
     for (int rank = 0; rank < ranks_; ++rank) problem.sources.push_back(rank);
     return problem;
   }
 
-  PathSearch problem_of_one(int chunks) const {
+  PathSearch problem_of_few(const std::vector<int>& orbit_of_link) const {
     const Topology& topology = hops_.topology();
-    PathSearch problem{
-        &hops_, {classes_of_links(topology, translations_->generators), {}}, {0}, chunks, options_.enough, {}};
-    std::vector<double>& capacity = problem.resources.capacity;
+    PathSearch problem{&hops_, {}, {}, most_chunks(), options_.enough};
+    std::map<int, int> resource_of_orbit;
     for (int link = 0; link < topology.link_count(); ++link) {
-      const std::size_t own = at(problem.resources.of_link[at(link)]);
-      if (own >= capacity.size()) capacity.resize(own + 1, 0);
-      capacity[own] += topology.link(link).capacity.value() / ranks_;
+      const auto fresh = static_cast<int>(resource_of_orbit.size());
+      const int resource = resource_of_orbit.emplace(orbit_of_link[at(link)], fresh).first->second;
+      problem.resources.of_link.push_back(resource);
+      problem.resources.capacity.resize(resource_of_orbit.size(), 0);
+      problem.resources.capacity[at(resource)] += topology.link(link).capacity.value() / translations_->order();
     }
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (translations_->home_of(rank) == rank) problem.sources.push_back(rank);
     return problem;
   }
 
@@ -191,16 +225,19 @@ class Maker {
       for (const int hop : path) uses[at(hop)] += 1;
     if (!candidate.moves) return uses;
     std::vector<double> moved(at(hops_.count()), 0);
+    const std::vector<int> shifts = translations_->all();
     for (int hop = 0; hop < hops_.count(); ++hop)
-      for (int shift = 0; uses[at(hop)] > 0 && shift < ranks_; ++shift) {
-        const auto [from, to, channel] = hops_.hop(hop);
-        const HopRange image = hops_.between(translations_->moved(from, shift), translations_->moved(to, shift));
-        moved[at(image.first + channel)] += uses[at(hop)];
-      }
+      for (const int shift : shifts)
+        if (uses[at(hop)] > 0) moved[at(image_of(hop, shift))] += uses[at(hop)];
     return moved;
   }
 
-  Exchange finish() const {
+  int image_of(int hop, int shift) {
+    const auto [from, to, channel] = hops_.hop(hop);
+    return hops_.between(translations_->moved(from, shift), translations_->moved(to, shift)).first + channel;
+  }
+
+  Exchange finish() {
     double best = candidates_.front().rate;
     for (const Candidate& candidate : candidates_) best = std::min(best, candidate.rate);
     const auto rank = [&](const Candidate& candidate) {
@@ -209,27 +246,38 @@ class Maker {
     const Candidate& chosen =
         *std::min_element(candidates_.begin(), candidates_.end(),
                           [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
-    std::vector<Transfer> transfers = order_paths(chosen.problem, chosen.paths);
+    std::vector<Transfer> transfers =
+        order_paths(chosen.problem, chosen.paths, chosen.moves ? lanes_moved_to_one() : std::vector<int>{});
     if (chosen.moves) transfers = moved_to_all(transfers, chosen.problem.chunks);
     return {{chosen.name, {Collective::all_to_all, ranks_, 0, chosen.problem.chunks}, std::move(transfers)},
             chosen.rate};
   }
 
+  /// [hop] = the hop that is moved to it, of a rank whose paths were searched.
+  std::vector<int> lanes_moved_to_one() {
+    std::vector<int> lanes;
+    for (int hop = 0; hop < hops_.count(); ++hop)
+      lanes.push_back(image_of(hop, translations_->opposite(translations_->offset_of(hops_.hop(hop).from))));
+    return lanes;
+  }
+
   std::vector<Transfer> moved_to_all(const std::vector<Transfer>& transfers, int chunks) const {
-    std::vector<int> moved;  // [shift * ranks + rank]
-    for (int shift = 0; shift < ranks_; ++shift)
-      for (int rank = 0; rank < ranks_; ++rank) moved.push_back(translations_->moved(rank, shift));
+    std::vector<std::vector<int>> images;  // [translation][rank]
+    for (const int shift : translations_->all()) {
+      images.emplace_back();
+      for (int rank = 0; rank < ranks_; ++rank) images.back().push_back(translations_->moved(rank, shift));
+    }
     std::vector<Transfer> all;
-    all.reserve(transfers.size() * at(ranks_));
+    all.reserve(transfers.size() * images.size());
     for (const auto& [chunk, from, to, channel] : transfers)
-      for (int shift = 0; shift < ranks_; ++shift) {
-        const int* image = moved.data() + at(shift) * at(ranks_);
-        const int block = shift * ranks_ + image[chunk / chunks];  // rank 0 is where it starts
-        all.push_back({block * chunks + chunk % chunks, image[from], image[to], channel});
+      for (const auto& image : images) {
+        const int source = image[at(chunk / chunks / ranks_)], target = image[at(chunk / chunks % ranks_)];
+        all.push_back({(source * ranks_ + target) * chunks + chunk % chunks, image[at(from)], image[at(to)], channel});
       }
     return all;
   }
 
+  Routes& routes_;
   const ExchangeOptions& options_;
   HopTable hops_;
   int ranks_;

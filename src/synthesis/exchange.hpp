@@ -1,8 +1,8 @@
 // Schedules of all_to_all: how the block for every other rank is routed, through GPUs where that is the way, and when.
-// Paths come from the concurrent flow whose dual is the bound: by linear programming for one source where the topology
-// is symmetric, by multiplicative weights or column generation elsewhere; straight routes are tried first, since where
-// they meet the bound nothing is better. A path is one chunk's way; blocks are split where a flow is. Transfers are
-// ordered in rounds, so that at any time few of them want the same port.
+// Straight routes and relays inside nodes are tried first, since where they meet the bound nothing is better; of those
+// that do, the one with fewest peers is taken, because every peer is a worker. Elsewhere paths are searched, for one
+// source where the topology is symmetric, else for all; blocks are split where that evens out links (path_search.hpp).
+// Transfers are ordered so that at any time few of them want the same port (path_order.hpp).
 // Pure functions.
 #pragma once
 

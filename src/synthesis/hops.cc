@@ -47,6 +47,22 @@ void HopTable::add_all(std::size_t most) {
         between(from, to);
 }
 
+void HopTable::add_inside_nodes() {
+  std::vector<std::vector<int>> members(at(topology().nodes() + 1));
+  for (int rank = 0; rank < ranks(); ++rank) members[at(node_of(rank) + 1)].push_back(rank);
+  for (const auto& node : members)
+    for (const int from : node)
+      for (const int to : node)
+        if (from != to && stays_inside(from, to)) between(from, to);
+}
+
+bool HopTable::stays_inside(int from, int to) const {
+  const std::vector<int> links = routes_.links(from, to);
+  return !links.empty() && std::all_of(links.begin(), links.end(), [&](int link) {
+    return topology().vertex(topology().link(link).to).node == node_of(from);
+  });
+}
+
 std::span<const int> HopTable::links(int index) const {
   const std::size_t first = at(first_link_[at(index)]);
   return {links_.data() + first, at(first_link_[at(index) + 1]) - first};

@@ -34,6 +34,8 @@ class HopTable {
   /// Makes all hops known. `most` stops it where a fabric makes more: then hops are those over links between GPUs,
   /// those inside a node and those to the same place of another node.
   void add_all(std::size_t most);
+  /// Makes known those that stay among the GPUs, NICs and switches of one node.
+  void add_inside_nodes();
   /// Of those known, the ones that leave a rank.
   const std::vector<int>& leaving(int rank) const { return leaving_[static_cast<std::size_t>(rank)]; }
 
@@ -48,6 +50,8 @@ class HopTable {
   bool allows(int source, const Hop& hop) const;
 
  private:
+  bool stays_inside(int from, int to) const;
+
   Routes& routes_;
   const SketchPlan* plan_;
   std::vector<Hop> hops_;

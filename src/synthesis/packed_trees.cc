@@ -8,7 +8,9 @@
 
 #include "base/clock.hpp"
 #include "synthesis/cuts.hpp"
+#include "synthesis/node_broadcast.hpp"
 #include "synthesis/rank_graph.hpp"
+#include "synthesis/symmetric_trees.hpp"
 #include "synthesis/tree_growth.hpp"
 #include "synthesis/tree_schedule.hpp"
 
@@ -17,6 +19,8 @@ namespace {
 
 constexpr double kRounding = 1e-9;
 constexpr double kNearEnough = 0.002;  // a loss against the bound that is not worth more chunks
+constexpr double kGoodLoss = 0.01;     // of symmetric trees: then no others are looked for
+constexpr int kMostRanksToPack = 256;  // where there are symmetric trees, however much they lose
 
 /// What is to be packed.
 struct Task {
@@ -117,27 +121,72 @@ class PlanSearch {
   std::optional<Plan> best_;
 };
 
+/// By Edmonds' theorem, on the graph of ranks.
+Result<PackedTrees> pack_freely(Task& task, int most_trees, Deadline deadline) {
+  auto plan = PlanSearch(task, most_trees, deadline).run();
+  if (!plan) return tl::unexpected(plan.error());
+  auto trees = grow_trees(task.ranks(), *plan->links, std::move(plan->capacities), task.demands(plan->trees), deadline);
+  if (!trees) return tl::unexpected(trees.error());
+  return make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
+}
+
+/// Whether `one` is the better broadcast: the faster, and of two as fast the one whose pipeline is filled sooner.
+bool is_better(const PackedTrees& one, const PackedTrees& other) {
+  if (one.rate < other.rate * (1 - kNearEnough)) return true;
+  if (other.rate < one.rate * (1 - kNearEnough)) return false;
+  const auto filling = [](const PackedTrees& trees) { return trees.height * trees.schedule.shape.chunks; };
+  return filling(one) < filling(other);
+}
+
+/// Through nodes, where the machine has some; else, and where that is not good enough, by Edmonds' theorem.
+Result<PackedTrees> pack_broadcast(Task& task, int most_trees, Deadline deadline) {
+  const double least = task.least_time() / task.network.capacity_unit.value();
+  std::optional<PackedTrees> best;
+  for (int trees = 1; trees <= most_trees && !deadline.passed(); ++trees) {
+    const auto made = make_node_broadcast(task.routes, task.root, trees, least);
+    if (!made) break;
+    auto packed =
+        make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, trees}, made->links, made->trees);
+    if (!best || is_better(packed, *best)) best = std::move(packed);
+  }
+  if (best && (best->rate <= least * (1 + kGoodLoss) || task.ranks() > kMostRanksToPack)) return std::move(*best);
+  auto packed = pack_freely(task, most_trees, deadline);
+  if (best && (!packed || is_better(*best, *packed))) return std::move(*best);
+  return packed;
+}
+
+Result<PackedTrees> pack_all_gather(Task& task, int most_trees, Deadline deadline) {
+  const auto symmetric = find_symmetric_trees(task.routes, {.most_trees = most_trees}, deadline.seconds_left());
+  if (symmetric && (symmetric->loss <= kGoodLoss || task.ranks() > kMostRanksToPack))
+    return expand(task.routes, *symmetric);
+  auto packed = pack_freely(task, most_trees, deadline);
+  if (symmetric && (!packed || symmetric->rate <= packed->rate)) return expand(task.routes, *symmetric);
+  return packed;
+}
+
+Status check_arguments(const Topology& topology, Collective collective, int root) {
+  if (collective != Collective::all_gather && collective != Collective::broadcast)
+    return fail(ErrorCode::unsupported,
+                fmt::format("trees are packed for all_gather and broadcast, not for {}", name_of(collective)));
+  if (root < 0 || root >= topology.ranks())
+    return fail(ErrorCode::invalid_argument, fmt::format("root {} is no rank; there are {}", root, topology.ranks()));
+  return {};
+}
+
 }  // namespace
 
 Result<PackedTrees> pack_trees(Routes& routes, Collective collective, const PackingOptions& options,
                                double seconds_limit) {
   const Deadline deadline = Deadline::in(seconds_limit);
-  if (collective != Collective::all_gather && collective != Collective::broadcast)
-    return fail(ErrorCode::unsupported,
-                fmt::format("trees are packed for all_gather and broadcast, not for {}", name_of(collective)));
-  if (options.root < 0 || options.root >= routes.topology().ranks())
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("root {} is no rank; there are {}", options.root, routes.topology().ranks()));
+  const int root = collective == Collective::broadcast ? options.root : 0;
+  if (Status status = check_arguments(routes.topology(), collective, root); !status)
+    return tl::unexpected(status.error());
   auto network = Network::of(routes.topology());
   if (!network) return tl::unexpected(network.error());
-  Task task{routes, std::move(*network), collective, collective == Collective::broadcast ? options.root : 0};
-  const Shape shape{collective, task.ranks(), task.root, 1};
-  if (task.ranks() == 1) return make_tree_schedule(routes, shape, {}, {});
-  auto plan = PlanSearch(task, options.most_trees, deadline).run();
-  if (!plan) return tl::unexpected(plan.error());
-  auto trees = grow_trees(task.ranks(), *plan->links, std::move(plan->capacities), task.demands(plan->trees), deadline);
-  if (!trees) return tl::unexpected(trees.error());
-  return make_tree_schedule(routes, {collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
+  Task task{routes, std::move(*network), collective, root};
+  if (task.ranks() == 1) return make_tree_schedule(routes, {collective, 1, root, 1}, {}, {});
+  if (collective == Collective::all_gather) return pack_all_gather(task, options.most_trees, deadline);
+  return pack_broadcast(task, options.most_trees, deadline);
 }
 
 }  // namespace tutti

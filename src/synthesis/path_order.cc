@@ -1,8 +1,10 @@
 #include "synthesis/path_order.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 namespace tutti {
 
@@ -10,153 +12,190 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// A chunk in line for its next hop.
+/// A chunk that a lane may take.
 struct Waiting {
   double to_go = 0;  // seconds per byte of the hops that are left
   double since = 0;
-  int distance = 0;  // from source to target, counted in ranks
+  int distance = 0;  // from source to target
   int path = 0;
 
-  bool operator<(const Waiting& other) const {  // whoever is last in this order is served first
+  bool operator<(const Waiting& other) const {  // whoever is last in this order goes first
     return std::tie(to_go, other.since, other.distance, other.path) < std::tie(other.to_go, since, distance, path);
   }
 };
 
-/// Something that happens: a chunk comes to the end of a hop, or a resource is free. Chunks come first.
+struct Lane {
+  std::priority_queue<Waiting> line;
+  bool awaited = false;  // its next chance to send is among the events
+};
+
+enum class Happening { chunk_arrives, chunk_comes_to_link, lane_is_free };
+
 struct Event {
   double time = 0;
-  bool frees = false;
-  int subject = 0;  // path or resource
+  Happening what = Happening::chunk_arrives;
+  std::size_t number = 0;  // in order of planning
+  int subject = 0;         // path or lane
 
   bool operator>(const Event& other) const {
-    return std::tie(time, frees, subject) > std::tie(other.time, other.frees, other.subject);
+    return std::tie(time, what, number) > std::tie(other.time, other.what, other.number);
   }
 };
 
-/// How far a target comes after a source: first by nodes, then by places in them. Sources side by side have their
-/// targets at one distance side by side too, so that ranks that go by distance do not all send to the same target.
+/// How far a rank comes after another: first by nodes, then by places in them. Ranks side by side have others at one
+/// distance side by side too, so that when all go by distance no two send to the same one.
 class Distances {
  public:
   explicit Distances(const HopTable& hops) : hops_(hops), places_(places_in_nodes(hops.topology())) {
-    nodes_ = hops.topology().nodes() + 1;  // and what is of no node
-    width_ = *std::max_element(places_.begin(), places_.end()) + 1;
+    node_count_ = hops.topology().nodes() + 1;  // and what is of no node
+    place_count_ = *std::max_element(places_.begin(), places_.end()) + 1;
   }
 
-  int operator()(int source, int target) const {
-    const int nodes = (hops_.node_of(target) - hops_.node_of(source) + nodes_) % nodes_;
-    return nodes * width_ + (places_[at(target)] - places_[at(source)] + width_) % width_;
+  int operator()(int from, int to) const {
+    const int nodes = (hops_.node_of(to) - hops_.node_of(from) + node_count_) % node_count_;
+    return nodes * place_count_ + (places_[at(to)] - places_[at(from)] + place_count_) % place_count_;
   }
 
  private:
   const HopTable& hops_;
   std::vector<int> places_;
-  int nodes_, width_;
+  int node_count_, place_count_;
 };
 
-class Scheduler {
+class Player {
  public:
-  Scheduler(const PathSearch& search, const std::vector<Path>& paths)
+  Player(const PathSearch& search, const std::vector<Path>& paths, std::vector<int> lane_of_hop)
       : search_(search),
         hops_(*search.hops),
         paths_(paths),
         distance_(hops_),
-        next_(paths.size(), 0),
-        to_go_(paths.size(), 0),
-        line_(search.resources.capacity.size()),
+        lane_of_hop_(std::move(lane_of_hop)),
+        lanes_(at(hops_.count())),
+        flights_(paths.size()),
         free_(search.resources.capacity.size(), 0) {
-    find_busiest();
+    if (lane_of_hop_.empty()) {
+      lane_of_hop_.resize(lanes_.size());
+      std::iota(lane_of_hop_.begin(), lane_of_hop_.end(), 0);
+    }
     for (std::size_t path = 0; path < paths.size(); ++path)
-      for (const int hop : paths[path]) to_go_[path] += time_of_[at(hop)];
+      for (const int hop : paths[path]) flights_[path].to_go += time_of(hop);
   }
 
-  std::vector<Transfer> run() {
+  std::vector<Transfer> play() {
     for (std::size_t path = 0; path < paths_.size(); ++path)
       if (!paths_[path].empty()) line_up(static_cast<int>(path), 0);
+    start_lanes();
     while (!events_.empty()) {
       const Event event = events_.top();
       events_.pop();
-      if (event.frees) {
-        serve(event.subject, event.time);
-      } else {
-        line_up(event.subject, event.time);
+      switch (event.what) {
+        case Happening::chunk_arrives:
+          arrive(event.subject, event.time);
+          break;
+        case Happening::chunk_comes_to_link:
+          pass_link(event.subject, event.time);
+          break;
+        case Happening::lane_is_free:
+          send_next(event.subject, event.time);
       }
     }
     return std::move(transfers_);
   }
 
  private:
-  int resource(int link) const { return search_.resources.of_link[at(link)]; }
-  double time_at(int resource) const { return 1 / search_.resources.capacity[at(resource)]; }
+  struct Flight {
+    std::size_t hop = 0;   // index in its path
+    std::size_t link = 0;  // index in its hop
+    double last_byte = 0;  // when it has left the links so far
+    double to_go = 0;
+  };
 
-  /// Of every hop: the resource that all paths together keep busy longest, and the time at its slowest.
-  void find_busiest() {
-    std::vector<double> busy(search_.resources.capacity.size(), 0);
-    for (const Path& path : paths_)
-      for (const int hop : path)
-        for (const int link : hops_.links(hop)) busy[at(resource(link))] += time_at(resource(link));
-    for (int hop = 0; hop < hops_.count(); ++hop) {
-      int busiest = resource(hops_.links(hop).front());
-      double time = 0;
-      for (const int link : hops_.links(hop)) {
-        time = std::max(time, time_at(resource(link)));
-        // A little busier is rounding: ports on both sides of a switch are equally busy, and the first is the sender's.
-        if (busy[at(resource(link))] > busy[at(busiest)] * (1 + 1e-9)) busiest = resource(link);
-      }
-      busiest_of_.push_back(busiest);
-      time_of_.push_back(time);
-    }
+  double time_at(int link) const { return 1 / search_.resources.capacity[at(search_.resources.of_link[at(link)])]; }
+  double time_of(int hop) const {
+    double slowest = 0;
+    for (const int link : hops_.links(hop)) slowest = std::max(slowest, time_at(link));
+    return slowest;
   }
+  int hop_of(int path) const { return paths_[at(path)][flights_[at(path)].hop]; }
 
-  void line_up(int path, double now) {
-    if (next_[at(path)] == paths_[at(path)].size()) return;
-    const int block = path / search_.chunks;
+  void plan(double time, Happening what, int subject) { events_.push({time, what, planned_++, subject}); }
+
+  /// Returns the lane.
+  int line_up(int path, double now) {
+    const int block = path / search_.chunks, lane = lane_of_hop_[at(hop_of(path))];
     const int distance = distance_(search_.sources[at(block / hops_.ranks())], block % hops_.ranks());
-    const int resource = busiest_of_[at(paths_[at(path)][next_[at(path)]])];
-    line_[at(resource)].push({to_go_[at(path)], now, distance, path});
-    events_.push({std::max(now, free_[at(resource)]), true, resource});
+    lanes_[at(lane)].line.push({flights_[at(path)].to_go, now, distance, path});
+    return lane;
   }
 
-  void serve(int resource, double now) {
-    auto& line = line_[at(resource)];
-    if (line.empty() || free_[at(resource)] > now) return;
+  void start_lanes() {
+    std::vector<std::pair<int, int>> order;  // distance, lane
+    for (int lane = 0; lane < hops_.count(); ++lane)
+      if (!lanes_[at(lane)].line.empty()) order.emplace_back(distance_(hops_.hop(lane).from, hops_.hop(lane).to), lane);
+    std::sort(order.begin(), order.end());
+    for (const auto& [distance, lane] : order) await(lane, 0);
+  }
+
+  void await(int lane, double time) {
+    if (!std::exchange(lanes_[at(lane)].awaited, true)) plan(time, Happening::lane_is_free, lane);
+  }
+
+  void send_next(int lane, double now) {
+    lanes_[at(lane)].awaited = false;
+    auto& line = lanes_[at(lane)].line;
+    if (line.empty()) return;
     const int path = line.top().path;
     line.pop();
-    const int index = paths_[at(path)][next_[at(path)]++];
-    to_go_[at(path)] -= time_of_[at(index)];
-    double begins = now, arrives = now;
-    for (const int link : hops_.links(index)) {
-      const std::size_t on = at(this->resource(link));
-      begins = std::max(begins, free_[on]);
-      free_[on] = begins + time_at(this->resource(link));
-      arrives = std::max(arrives, free_[on]);
-    }
-    const Hop& hop = hops_.hop(index);
-    const int block = path / search_.chunks;
-    const int source = search_.sources[at(block / hops_.ranks())];
+    const Hop& hop = hops_.hop(hop_of(path));
+    const int block = path / search_.chunks, source = search_.sources[at(block / hops_.ranks())];
     const int chunk = (source * hops_.ranks() + block % hops_.ranks()) * search_.chunks + path % search_.chunks;
     transfers_.push_back({chunk, hop.from, hop.to, hop.channel});
-    events_.push({arrives, false, path});
-    if (!line.empty()) events_.push({free_[at(resource)], true, resource});
+    flights_[at(path)].link = 0;
+    flights_[at(path)].last_byte = now;
+    await(lane, pass_link(path, now));
+  }
+
+  /// Returns when the last byte has left it.
+  double pass_link(int path, double now) {
+    Flight& flight = flights_[at(path)];
+    const auto links = hops_.links(hop_of(path));
+    const int link = links[flight.link];
+    double& free = free_[at(search_.resources.of_link[at(link)])];
+    const double begins = std::max(now, free);
+    free = begins + time_at(link);
+    flight.last_byte = std::max(flight.last_byte, free);
+    if (++flight.link < links.size())
+      plan(begins, Happening::chunk_comes_to_link, path);
+    else
+      plan(flight.last_byte, Happening::chunk_arrives, path);
+    return free;
+  }
+
+  void arrive(int path, double now) {
+    Flight& flight = flights_[at(path)];
+    flight.to_go -= time_of(hop_of(path));
+    if (++flight.hop == paths_[at(path)].size()) return;
+    await(line_up(path, now), now);
   }
 
   const PathSearch& search_;
   const HopTable& hops_;
   const std::vector<Path>& paths_;
   Distances distance_;
-  std::vector<std::size_t> next_;  // [path] index of its next hop
-  std::vector<double> to_go_;      // [path]
-  std::vector<int> busiest_of_;    // [hop]
-  std::vector<double> time_of_;    // [hop]
-  std::vector<std::priority_queue<Waiting>> line_;
-  std::vector<double> free_;  // [resource] from when on
+  std::vector<int> lane_of_hop_;
+  std::vector<Lane> lanes_;
+  std::vector<Flight> flights_;  // [path]
+  std::vector<double> free_;     // [resource] from when on
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::size_t planned_ = 0;
   std::vector<Transfer> transfers_;
 };
 
 }  // namespace
 
-std::vector<Transfer> order_paths(const PathSearch& search, const std::vector<Path>& paths) {
-  return Scheduler(search, paths).run();
+std::vector<Transfer> order_paths(const PathSearch& search, const std::vector<Path>& paths,
+                                  std::vector<int> lane_of_hop) {
+  return Player(search, paths, std::move(lane_of_hop)).play();
 }
 
 }  // namespace tutti

@@ -18,8 +18,9 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr double kAlmostFlat = 0.01;
 constexpr double kFlattest = 32, kSteepest = 2048;  // how much fuller is worse: exponents at the busiest resource
-constexpr int kPassesPerPhase = 6;
-constexpr double kNoiseAtFirst = 0.02, kNoise = 1e-6;  // of costs
+constexpr double kSteepestStep = 16;                // of one chunk more, where a link carries but a few
+constexpr int kPassesPerPhase = 6, kSearchesPerPhase = 1024;  // at least; a pass searches once for each source
+constexpr double kNoiseAtFirst = 0.02, kNoise = 1e-6;         // of costs
 /// What an idle resource costs, as a share of the busiest: paths stay short where it does not matter.
 constexpr double kIdle = 1e-3;
 
@@ -38,8 +39,9 @@ class Costs {
   /// `fullest` has the weight 1.
   void set_steepness(double steepness, double fullest) {
     for (std::size_t r = 0; r < load_.size(); ++r) {
-      step_[r] = std::exp(steepness / (capacity_[r] * fullest));
-      weight_[r] = std::exp(steepness * (load_[r] / (capacity_[r] * fullest) - 1));
+      const double exponent = std::min(steepness / (capacity_[r] * fullest), kSteepestStep);
+      step_[r] = std::exp(exponent);
+      weight_[r] = std::exp(exponent * (load_[r] - capacity_[r] * fullest));
     }
   }
 
@@ -74,7 +76,6 @@ class Search {
   }
 
   FoundPaths run() {
-    found_.paths = search_.given;
     found_.paths.resize(search_.sources.size() * at(hops_.ranks()) * at(search_.chunks));
     // At first links cost what a byte takes there; how full they are only decides between equals.
     double total = 0;
@@ -83,7 +84,7 @@ class Search {
     for (std::size_t s = 0; s < search_.sources.size(); ++s)
       if (!place(s)) return std::move(found_);
     keep_best();
-    const int passes = std::max(kPassesPerPhase, 1024 / static_cast<int>(search_.sources.size()));
+    const int passes = std::max(kPassesPerPhase, kSearchesPerPhase / static_cast<int>(search_.sources.size()));
     for (double steepness = kFlattest; steepness <= kSteepest && !done(); steepness *= 2)
       for (int pass = 0; pass < passes && !done(); ++pass) {
         costs_.set_steepness(steepness, costs_.fullest());
@@ -171,8 +172,8 @@ class Search {
     return &found_.paths[(s * at(hops_.ranks()) + at(target)) * at(search_.chunks)];
   }
 
-  bool is_given(const Path* path) const {
-    return !search_.given.empty() && !search_.given[static_cast<std::size_t>(path - found_.paths.data())].empty();
+  bool counts(int source, int target) const {
+    return target != source && (!search_.inside_nodes || hops_.node_of(source) == hops_.node_of(target));
   }
 
   bool place(std::size_t s) {
@@ -180,14 +181,14 @@ class Search {
     for (int piece = 0; piece < search_.chunks; ++piece) {
       settle(source, kNoiseAtFirst);
       for (int target = 0; target < hops_.ranks(); ++target) {
-        if (target == source) continue;
+        if (!counts(source, target)) continue;
         if (last_[at(target)] < 0) {
           found_.unreached_from = source;
           found_.unreached_to = target;
           return false;
         }
         Path& path = paths_of(s, target)[piece];
-        if (!is_given(&path)) path = path_to(source, target);
+        path = path_to(source, target);
         add(path);
       }
     }
@@ -198,11 +199,11 @@ class Search {
     const int source = search_.sources[s];
     settle(source, kNoise);
     for (int target = 0; target < hops_.ranks(); ++target) {
-      if (target == source) continue;
+      if (!counts(source, target)) continue;
       const Path shortest = path_to(source, target);
       for (int piece = 0; piece < search_.chunks; ++piece) {
         Path& path = paths_of(s, target)[piece];
-        if (path == shortest || is_given(&path)) continue;
+        if (path == shortest) continue;
         remove(path);
         if (cost_of(shortest) < cost_of(path) * (1 - 1e-9)) {
           path = shortest;

@@ -33,8 +33,8 @@ constexpr std::array<PublishedTime, 11> kTacclAllToAll = {{{kGiga, 320049},
                                                            {kKilo, 36.8}}};
 
 constexpr std::array<Published, 2> kPublished = {{
-    {"TACCL", "ndv2:nodes=2", Collective::all_gather, kTacclAllGather},
-    {"TACCL", "ndv2:nodes=2", Collective::all_to_all, kTacclAllToAll},
+    {"TACCL", "ndv2 --nodes 2", Collective::all_gather, kTacclAllGather},
+    {"TACCL", "ndv2 --nodes 2", Collective::all_to_all, kTacclAllToAll},
 }};
 
 }  // namespace

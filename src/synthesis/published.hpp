@@ -17,7 +17,7 @@ struct PublishedTime {
 
 struct Published {
   std::string_view who;
-  std::string_view topology;  // the name of a built-in topology, with its parameters
+  std::string_view topology;  // its name
   Collective collective = Collective::all_gather;
   std::span<const PublishedTime> times;
 };

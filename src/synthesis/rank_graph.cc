@@ -10,39 +10,38 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// Where a rank stands: its node, and its place among the ranks of that node.
-struct Seat {
-  int node = 0;
-  int place = 0;
-};
-
-std::vector<Seat> seats_of(const Topology& topology) {
-  std::vector<int> taken(at(topology.nodes() + 1), 0);
-  std::vector<Seat> seats;
-  for (const int gpu : topology.gpus()) {
-    const int node = topology.vertex(gpu).node;
-    seats.push_back({node, taken[at(node + 1)]++});
+/// Which pairs a wiring has.
+class Wires {
+ public:
+  Wires(const Topology& topology, Wiring wiring) : topology_(topology), wiring_(wiring) {
+    std::vector<int> taken(at(topology.nodes() + 1), 0);
+    for (int rank = 0; rank < topology.ranks(); ++rank) places_.push_back(taken[at(node_of(rank) + 1)]++);
   }
-  return seats;
-}
 
-bool stays_in_node(const Topology& topology, const RankLink& link) {
-  const int node = topology.vertex(topology.gpu(link.from)).node;
-  return std::all_of(link.routes.front().begin(), link.routes.front().end(),
-                     [&](int physical) { return topology.vertex(topology.link(physical).to).node == node; });
-}
+  bool has(const RankLink& link) const {
+    if (wiring_ == Wiring::mesh || is_direct(link)) return true;
+    const int from = node_of(link.from), to = node_of(link.to);
+    if (from == to) return stays_in_node(link);
+    if (places_[at(link.from)] != places_[at(link.to)]) return false;
+    const int distance = (to - from + topology_.nodes()) % topology_.nodes();
+    return wiring_ == Wiring::rails || std::has_single_bit(static_cast<unsigned>(distance));
+  }
 
-bool wires(Wiring wiring, const Topology& topology, const RankLink& link, const Seat& from, const Seat& to) {
-  if (wiring == Wiring::mesh) return true;
-  if (from.node == to.node) return stays_in_node(topology, link);
-  if (from.place != to.place) return false;
-  const int distance = (to.node - from.node + topology.nodes()) % topology.nodes();
-  return wiring == Wiring::rails || std::has_single_bit(static_cast<unsigned>(distance));
-}
+ private:
+  int node_of(int rank) const { return topology_.vertex(topology_.gpu(rank)).node; }
 
-bool is_direct(const Topology& topology, const RankLink& link) {
-  return link.routes.front().size() == 1 && topology.link(link.routes.front().front()).from == topology.gpu(link.from);
-}
+  bool is_direct(const RankLink& link) const { return link.routes.front().size() == 1; }
+
+  bool stays_in_node(const RankLink& link) const {
+    return std::all_of(link.routes.front().begin(), link.routes.front().end(), [&](int physical) {
+      return topology_.vertex(topology_.link(physical).to).node == node_of(link.from);
+    });
+  }
+
+  const Topology& topology_;
+  Wiring wiring_;
+  std::vector<int> places_;  // [rank] among the ranks of its node
+};
 
 /// Pairs that still get more, and how many of them each physical link serves.
 class Sharing {
@@ -107,21 +106,30 @@ class Sharing {
 
 }  // namespace
 
-std::vector<RankLink> rank_links(Routes& routes, Wiring wiring) {
+std::vector<RankLink> rank_links_from(Routes& routes, Wiring wiring, int from) {
   const Topology& topology = routes.topology();
-  const std::vector<Seat> seats = seats_of(topology);
+  const Wires wires(topology, wiring);
+  std::vector<int> reached = routes.reached(from);
+  std::rotate(reached.begin(), std::upper_bound(reached.begin(), reached.end(), from), reached.end());
   std::vector<RankLink> links;
-  // By distance first: what is given out one by one then goes evenly around.
-  for (int distance = 1; distance < topology.ranks(); ++distance)
-    for (int from = 0; from < topology.ranks(); ++from) {
-      const int to = (from + distance) % topology.ranks();
-      const int count = routes.count(from, to);
-      if (count == 0) continue;
-      RankLink link{from, to, {}};
-      for (int channel = 0; channel < count; ++channel) link.routes.push_back(routes.links(from, to, channel));
-      if (is_direct(topology, link) || wires(wiring, topology, link, seats[at(from)], seats[at(to)]))
-        links.push_back(std::move(link));
-    }
+  for (const int to : reached) {
+    RankLink link{from, to, {}};
+    for (int channel = 0; channel < routes.count(from, to); ++channel)
+      link.routes.push_back(routes.links(from, to, channel));
+    if (wires.has(link)) links.push_back(std::move(link));
+  }
+  return links;
+}
+
+std::vector<RankLink> rank_links(Routes& routes, Wiring wiring) {
+  const int ranks = routes.topology().ranks();
+  std::vector<RankLink> links;
+  for (int from = 0; from < ranks; ++from)
+    for (RankLink& link : rank_links_from(routes, wiring, from)) links.push_back(std::move(link));
+  // What is shared out one by one then goes evenly around.
+  std::stable_sort(links.begin(), links.end(), [&](const RankLink& a, const RankLink& b) {
+    return (a.to - a.from + ranks) % ranks < (b.to - b.from + ranks) % ranks;
+  });
   return links;
 }
 

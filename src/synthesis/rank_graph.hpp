@@ -27,8 +27,10 @@ struct RankLink {
   std::vector<std::vector<int>> routes;
 };
 
-/// Links that are direct, and those of the wiring.
+/// Links that are direct, and those of the wiring; from all ranks, by the distance of their numbers.
 std::vector<RankLink> rank_links(Routes& routes, Wiring wiring);
+/// Those from one rank, in the same order.
+std::vector<RankLink> rank_links_from(Routes& routes, Wiring wiring, int from);
 
 /// How many trees may use each rank link, when each physical link has room for `budgets` trees. What pairs share is
 /// shared evenly, and what is left goes round one by one.

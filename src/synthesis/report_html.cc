@@ -31,7 +31,7 @@ th {{ border-bottom: 1px solid #9ca3af; font-weight: 600 }} td.text, th.text {{ 
 
 constexpr std::string_view kRivalColours[] = {"#9ca3af", "#a78bfa", "#f59e0b", "#10b981",
                                               "#f472b6", "#64748b", "#84cc16", "#fb923c"};
-constexpr std::uint64_t kMostPieces = 200'000;  // of a timeline
+constexpr std::uint64_t kMostPieces = 3'000;  // of a timeline that can still be read
 
 double ratio_to_best_rival(const Synthesis& found, std::size_t at, std::string& name) {
   double best = 0;
@@ -118,18 +118,26 @@ std::string loads(const Topology& topology, const Simulation& run) {
   return out + "</table>\n";
 }
 
-std::string run_of_largest(const Topology& topology, const SynthesizedCollective& one) {
-  const Synthesized& size = one.found.sizes.back();
+Result<Simulation> run_of(const SynthesizedCollective& one, const Synthesized& size, Routes& routes, bool flights) {
   const Program& program = one.found.programs[static_cast<std::size_t>(size.program)];
+  return simulate(program, routes, {.bytes = size.bytes, .tile = program.tile, .keeps_flights = flights});
+}
+
+/// How links are used at the largest size, and over time at the largest that can still be read.
+std::string runs(const Topology& topology, const SynthesizedCollective& one) {
   Routes routes(topology);
-  const auto plain = simulate(program, routes, {.bytes = size.bytes, .tile = program.tile});
-  if (!plain) return {};
-  std::string out = fmt::format("<h3>Links at {}</h3>\n{}", size_text(size.bytes), loads(topology, *plain));
-  if (plain->pieces > kMostPieces) return out;
-  const auto run = simulate(program, routes, {.bytes = size.bytes, .tile = program.tile, .keeps_flights = true});
-  if (!run) return out;
-  return out + fmt::format("<h3>Timeline at {}</h3>\n<div class=\"wide\">{}</div>\n", size_text(size.bytes),
-                           timeline_svg(*run, routes, fmt::format("{}, {}", name_of(one.collective), size.generator)));
+  const auto largest = run_of(one, one.found.sizes.back(), routes, false);
+  if (!largest) return {};
+  std::string out =
+      fmt::format("<h3>Links at {}</h3>\n{}", size_text(one.found.sizes.back().bytes), loads(topology, *largest));
+  for (auto size = one.found.sizes.rbegin(); size != one.found.sizes.rend(); ++size) {
+    const auto run = run_of(one, *size, routes, true);
+    if (!run || run->pieces > kMostPieces) continue;
+    return out +
+           fmt::format("<h3>Timeline at {}</h3>\n<div class=\"wide\">{}</div>\n", size_text(size->bytes),
+                       timeline_svg(*run, routes, fmt::format("{}, {}", name_of(one.collective), size->generator)));
+  }
+  return out;
 }
 
 }  // namespace
@@ -143,7 +151,7 @@ std::string report_html(const Topology& topology, const std::vector<SynthesizedC
         "<h2>{}</h2>\n<p>{} programs in {:.2f} s{}.</p>\n<div class=\"wide\">{}</div>\n<div class=\"wide\">{}</div>\n",
         name_of(one.collective), one.found.programs.size(), one.found.seconds,
         one.found.interrupted ? ", interrupted" : "", table(one), chart(topology, one));
-    out += run_of_largest(topology, one);
+    out += runs(topology, one);
   }
   return out + "</body></html>\n";
 }

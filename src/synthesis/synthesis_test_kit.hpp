@@ -1,9 +1,13 @@
-// What tests of bounds share: random topologies, and bounds by trying every cut.
+// What tests of synthesis share: random topologies, and bounds by trying every cut.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "program/program.hpp"
 #include "topology/topology.hpp"
@@ -27,6 +31,31 @@ inline Topology random_topology(std::mt19937& random, int gpus, int switches) {
     link(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>((i + 1) % count)]);
   for (int i = 0; i < count; ++i)
     if (const int from = draw(count), to = draw(count); from != to) link(from, to);
+  return topology;
+}
+
+/// A random graph in which every GPU has four neighbours, by links of 25 or 50 GB/s: two rings through all GPUs that
+/// share no link. examples/topologies/irregular80.json is the one of 80 GPUs and seed 1.
+inline Topology irregular_topology(int gpus, unsigned seed) {
+  std::mt19937 random(seed);
+  Topology topology("irregular" + std::to_string(gpus));
+  for (int i = 0; i < gpus; ++i) topology.add_gpu("gpu" + std::to_string(i), 0);
+  std::vector<int> order(static_cast<std::size_t>(gpus));
+  for (int i = 0; i < gpus; ++i) order[static_cast<std::size_t>(i)] = i;
+  std::set<std::pair<int, int>> joined;
+  for (int ring = 0; ring < 2;) {
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<std::pair<int, int>> pairs;
+    for (std::size_t i = 0; i < order.size(); ++i)
+      pairs.push_back(std::minmax({order[i], order[(i + 1) % order.size()]}));
+    if (std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) { return joined.count(pair) > 0; })) continue;
+    for (const auto& [one, other] : pairs) {
+      const std::int64_t links = 1 + static_cast<std::int64_t>(random() % 2);
+      topology.add_duplex({one, other, 25'000'000'000 * links, Rational(7, 10'000'000), "link"});
+    }
+    joined.insert(pairs.begin(), pairs.end());
+    ++ring;
+  }
   return topology;
 }
 

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "simulation/references.hpp"
+#include "simulation/simulate.hpp"
 #include "synthesis/generators.hpp"
 #include "synthesis/price.hpp"
 
@@ -16,6 +18,7 @@ namespace tutti {
 namespace {
 
 constexpr std::string_view kLibrary = "library";
+constexpr int kMostRanksForReferences = 64;
 constexpr int kMostRanksForLibraryFirst =
     256;  // its rings grow with the square of the ranks: beyond, others come first
 
@@ -43,6 +46,7 @@ class Search {
       try_generator(*generator);
     }
     result_.seconds = seconds_since(start_);
+    price_references();
     if (std::any_of(bests_.begin(), bests_.end(), [](const Best& best) { return std::isinf(best.kept.simulated); }))
       return fail(ErrorCode::timed_out, fmt::format("no program was found in {:.1f} s{}", result_.seconds,
                                                     last_error_.empty() ? "" : "; " + last_error_));
@@ -60,15 +64,16 @@ class Search {
   std::vector<const Generator*> order() const {
     std::vector<const Generator*> chosen;
     for (const Generator& generator : generators())
-      if (generator.fits(task_) && is_wanted(generator.name)) chosen.push_back(&generator);
+      if (generator.fits(task_) && (request_.methods.empty() ? !generator.on_request : is_named(generator.name)))
+        chosen.push_back(&generator);
     if (task_.topology.ranks() > kMostRanksForLibraryFirst)
       std::stable_partition(chosen.begin(), chosen.end(), [](const auto* one) { return one->name != kLibrary; });
     return chosen;
   }
 
-  bool is_wanted(std::string_view name) const {
+  bool is_named(std::string_view name) const {
     const auto& methods = request_.methods;
-    return methods.empty() || std::find(methods.begin(), methods.end(), name) != methods.end();
+    return std::find(methods.begin(), methods.end(), name) != methods.end();
   }
 
   bool is_enough(const Best& best) const { return best.kept.gap() <= request_.enough; }
@@ -108,6 +113,7 @@ class Search {
       return;
     }
     if (library) note_rival(proposal.generator, at, priced->seconds);
+    if (proposal.model_seconds > 0) note_rival(proposal.generator + ", its model", at, proposal.model_seconds);
     if (priced->seconds >= best.kept.simulated) return;
     best.kept.generator = proposal.generator;
     best.kept.simulated = priced->seconds;
@@ -121,6 +127,19 @@ class Search {
     auto& rivals = result_.rivals;
     if (rivals.empty() || rivals.back().name != name) rivals.push_back({name, std::vector<double>(bests_.size())});
     rivals.back().simulated[at] = seconds;
+  }
+
+  /// What NCCL would take, to hold the best against it; not part of the search.
+  void price_references() {
+    if (interrupted() || task_.topology.ranks() > kMostRanksForReferences) return;
+    for (const Reference& reference : reference_programs(task_.routes, task_.collective, task_.root)) {
+      if (!reference.name.starts_with("nccl")) continue;  // the library's were tried
+      for (std::size_t at = 0; at < bests_.size(); ++at) {
+        const auto run =
+            simulate(reference.program, task_.routes, {.bytes = bests_[at].kept.bytes, .tile = reference.program.tile});
+        if (run) note_rival(reference.name, at, run->seconds);
+      }
+    }
   }
 
   bool tell(std::string_view stage, const Best* changed) {
@@ -145,19 +164,14 @@ class Search {
       if (!same) {
         Program& program = result_.programs.emplace_back(best.program);
         program.tile = best.tile;
-        program.min_bytes = at == 0 ? 0 : between(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
+        program.min_bytes = at == 0 ? 0 : end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
       }
       best.kept.program = static_cast<int>(result_.programs.size()) - 1;
       if (at > 0 && !same)
         result_.programs[static_cast<std::size_t>(best.kept.program) - 1].max_bytes =
-            between(bests_[at - 1].kept.bytes, best.kept.bytes);
+            end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes);
       result_.sizes.push_back(best.kept);
     }
-  }
-
-  /// Where one program hands over to the next: in the middle, as sizes are stepped by factors.
-  static std::uint64_t between(std::uint64_t smaller, std::uint64_t larger) {
-    return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
   }
 
   SynthesisTask& task_;
@@ -184,6 +198,10 @@ Status check_request(const Topology& topology, const SynthesisRequest& request) 
 
 }  // namespace
 
+std::uint64_t end_of_range(std::uint64_t smaller, std::uint64_t larger) {
+  return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
+}
+
 std::vector<std::string> synthesis_methods() {
   std::vector<std::string> names;
   for (const Generator& generator : generators()) names.emplace_back(generator.name);
@@ -196,7 +214,7 @@ Result<Synthesis> synthesize(const Topology& topology, const SynthesisRequest& r
   const BoundOptions options{.seconds = std::min(1.0, request.seconds / 4)};
   auto proven = bound(topology, request.collective, request.root, options);
   if (!proven) return tl::unexpected(proven.error());
-  SynthesisTask task(topology, request.collective, request.root, request.plan);
+  SynthesisTask task(topology, request.collective, request.root, request.sketch);
   SynthesisRequest rest = request;
   rest.seconds = std::max(0.0, request.seconds - seconds_since(start));
   auto found = Search(task, rest, std::move(*proven)).run();

@@ -40,6 +40,7 @@ class ProfileReader {
     profile.alpha = time(document_.at("alpha"));
     if (document_.has("remote_alpha")) profile.remote_alpha = time(document_.at("remote_alpha"));
     if (document_.has("remote_beta")) profile.remote_bandwidth = bandwidth(document_.at("remote_beta"));
+    profile.chunk_bytes = chunk_;
     const auto count = static_cast<std::size_t>(profile.gpus);
     profile.bandwidth.assign(count, std::vector<Rational>(count));
     if (document_.has("links"))
@@ -62,7 +63,7 @@ class ProfileReader {
   Rational bandwidth(const JsonValue& beta) const {
     const Rational seconds = time(beta);
     if (seconds.is_zero()) beta.fail("is 0: a link that takes no time would have no end of bandwidth");
-    return chunk_ / seconds;
+    return Rational(chunk_) / seconds;
   }
 
   void read_classes(NodeProfile& profile) const {
@@ -105,7 +106,7 @@ class ProfileReader {
   }
 
   const JsonValue& document_;
-  Rational chunk_ = kStandardChunk;
+  std::int64_t chunk_ = kStandardChunk;
   Rational unit_{1, 1'000'000};
 };
 

@@ -10,6 +10,7 @@
 // one is a link between all GPUs (DGX2). invbws are alpha + beta, rounded, and not used.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct NodeProfile {
   std::vector<std::vector<Rational>> bandwidth;  // [from][to] bytes per second, of all parallel links; 0: none
   Rational remote_alpha;                         // seconds
   Rational remote_bandwidth;                     // bytes per second, of one NIC; 0: not given
+  std::int64_t chunk_bytes = 1 << 20;            // what the file's times are for
 };
 
 Result<NodeProfile> profile_from_taccl(std::string_view text);

@@ -309,6 +309,13 @@ demo_simulated_rails() {
   expect_line out 'Bandwidth: (1\.9|2\.0).* (0\.9|1\.0).* (1\.9|2\.0).* after\.'
 }
 
+demo_synthesis() {
+  expect_status 0 "$tutti" demo --scene synthesis
+  grep -q 'synthesized' out || fail "nothing was synthesized"
+  [ "$(grep -c '^  rank ' out)" -eq 8 ] || fail "no row for each rank"
+  grep -q 'verified' out || fail "it did not run"
+}
+
 demo_simulated_disturbance() {
   expect_status 0 "$tutti" demo --scene disturbance --simulated
   expect_line out 'The monitor: lane 1 dropped from (0\.9|1\.0).* to 0\.(4|5).* Gb/s \((4|5)[0-9] %\) for (19|20|21)\..* ms,'
