@@ -52,6 +52,13 @@ bench-monitor-quick: monitor-build ## the same in two minutes
 	@bench/monitor_agent.py $(BUILD) --quick
 	@bench/monitor_lanes.py $(BUILD) --quick
 
+bench-synth: build ## what synthesis reaches, and what it takes: bounds, NCCL, TACCL (15 minutes)
+	@bench/synth.py $(BUILD)
+
+bench-synth-quick: build ## the same in a minute
+	@bench/synth.py $(BUILD) --quick
+
+.PHONY: bench-synth bench-synth-quick
 .PHONY: bench-monitor bench-monitor-quick monitor-build
 monitor-build:
 	@scripts/install-deps bench test

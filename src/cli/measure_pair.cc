@@ -20,6 +20,11 @@ Status recv_bytes(Communicator& communicator, void* data, std::size_t bytes, int
   return communicator.recv(data, bytes, DataType::uint8, peer);
 }
 
+/// What a larger message will take, if time grows with its size.
+double grown(const SizeTime& time, std::uint64_t bytes) {
+  return time.seconds * static_cast<double>(bytes) / static_cast<double>(time.bytes);
+}
+
 }  // namespace
 
 Status PairMeasurement::in_a_row(const Batch& batch, bool sends) {
@@ -87,7 +92,7 @@ Status PairMeasurement::time_chunks(PairTimes& pair, double seconds) {
 }
 
 Result<PairTimes> PairMeasurement::lead(const std::vector<std::uint64_t>& sizes, double seconds) {
-  const Deadline deadline = Deadline::in(seconds);
+  const Deadline deadline = Deadline::in(seconds * 7 / 8);  // the rest is for chunks
   PairTimes pair;
   pair.from = communicator_.rank();
   pair.to = peer_;
@@ -96,16 +101,15 @@ Result<PairTimes> PairMeasurement::lead(const std::vector<std::uint64_t>& sizes,
   const auto small = one_way(kSmall, seconds / 8);
   if (!small) return tl::unexpected(small.error());
   back_ = *small / 2;
-  for (const std::uint64_t bytes : sizes) {
-    if (pair.times.size() >= 2) {
-      // What the next one will take, if it grows with its size, must fit twice: cold, and then to be measured.
-      const SizeTime& last = pair.times.back();
-      const double grown = static_cast<double>(bytes) / static_cast<double>(last.bytes);
-      if (2 * last.seconds * grown > deadline.seconds_left()) break;
-    }
-    const auto time = one_way(bytes, std::max(seconds / 8, deadline.seconds_left() / 3));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const double left = deadline.seconds_left();
+    const double expected = pair.times.size() < 2 ? 0 : grown(pair.times.back(), sizes[i]);
+    // It must fit twice: cold, and then to be measured.
+    if (2 * expected > left) break;
+    const bool is_last = i + 1 == sizes.size() || 4 * grown({sizes[i], expected}, sizes[i + 1]) > left;
+    const auto time = one_way(sizes[i], is_last ? left : std::max(seconds / 8, left / 3));
     if (!time) return tl::unexpected(time.error());
-    pair.times.push_back({bytes, *time});
+    pair.times.push_back({sizes[i], *time});
   }
   if (Status timed = time_chunks(pair, seconds / 8); !timed) return tl::unexpected(timed.error());
   const Batch end;

@@ -64,10 +64,13 @@ int show_file(const std::string& path, const std::string& svg, int ranks) {
   return 0;
 }
 
-int convert_file(const std::string& from, const std::string& to, const MscclOptions& options) {
+int convert_file(const std::string& from, const std::string& to, const MscclOptions& xml, MscclppOptions plan,
+                 int ranks_per_node) {
   const auto program = load_program(from);
   if (!program) return complain(program.error().message);
-  const auto saved = save_program(*program, to, options);
+  for (int rank = 0; ranks_per_node > 0 && rank < program->shape.ranks; ++rank)
+    plan.node_of_rank.push_back(rank / ranks_per_node);
+  const auto saved = save_program(*program, to, xml, plan);
   return saved ? 0 : complain(saved.error().message);
 }
 
@@ -101,16 +104,22 @@ void add_convert(CLI::App* group, int& status) {
   auto* command = group->add_subcommand("convert", "Write a program in another format, told by the extension");
   auto from = std::make_shared<std::string>();
   auto to = std::make_shared<std::string>();
-  auto options = std::make_shared<MscclOptions>();
+  auto xml = std::make_shared<MscclOptions>();
+  auto plan = std::make_shared<MscclppOptions>();
+  auto ranks_per_node = std::make_shared<int>(0);
   command->add_option("file", *from, "JSON or MSCCL XML")->required();
-  command->add_option("-o,--output", *to, "FILE.json or FILE.xml")->required();
-  command
-      ->add_option("--dialect", options->dialect, "of XML: msccl (microsoft/msccl) or executor (msccl-executor-nccl)")
+  command->add_option("-o,--output", *to, "FILE.json, FILE.xml, or FILE.mscclpp.json: a plan for MSCCL++")->required();
+  command->add_option("--dialect", xml->dialect, "of XML: msccl (microsoft/msccl) or executor (msccl-executor-nccl)")
       ->transform(CLI::CheckedTransformer(kDialects));
-  command->add_option("--protocol", options->protocol, "of XML: Simple, LL, LL128")
+  command->add_option("--protocol", xml->protocol, "of XML: Simple, LL, LL128")
       ->check(CLI::IsMember({"Simple", "LL", "LL128"}))
       ->capture_default_str();
-  command->callback([from, to, options, &status] { status = convert_file(*from, *to, *options); });
+  command->add_option("--ranks-per-node", *ranks_per_node, "of plans: ports lead to other nodes; default: all on one")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--in-place", plan->in_place, "of plans: for calls in place, not for the others");
+  command->callback([from, to, xml, plan, ranks_per_node, &status] {
+    status = convert_file(*from, *to, *xml, *plan, *ranks_per_node);
+  });
 }
 
 }  // namespace
@@ -120,7 +129,9 @@ void add_program(CLI::App& app, int& status) {
   group->require_subcommand(1);
   group->footer(
       "Examples:\n  tutti program check ring.json\n  tutti program show ring.xml --svg ring.svg\n"
-      "  tutti program convert ring.json -o ring.xml --dialect msccl\n\nExit status 1 when the program is wrong.");
+      "  tutti program convert ring.json -o ring.xml --dialect msccl\n"
+      "  tutti program convert ring.json -o ring.mscclpp.json --ranks-per-node 8\n\nExit status 1 when the program is "
+      "wrong.");
   add_check(group, status);
   add_show(group, status);
   add_convert(group, status);

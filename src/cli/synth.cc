@@ -40,10 +40,10 @@ struct SynthArguments {
   bool quiet = false;
 };
 
-/// What is to be synthesized for: a topology, and what a sketch asks for beyond it.
+/// What is to be synthesized for: a topology, and the sketch it was made of.
 struct Machine {
   Topology topology;
-  std::optional<SketchPlan> plan;
+  std::optional<SketchedNode> sketch;
 };
 
 Result<Machine> load_machine(const SynthArguments& arguments) {
@@ -62,7 +62,7 @@ Result<Machine> load_machine(const SynthArguments& arguments) {
   if (!sketch) return tl::unexpected(about_file(arguments.sketch, sketch.error()));
   auto applied = apply_sketch(*profile, *sketch);
   if (!applied) return tl::unexpected(about_file(arguments.sketch, applied.error()));
-  return Machine{std::move(applied->topology), std::move(applied->plan)};
+  return Machine{std::move(applied->topology), SketchedNode{*profile, *sketch, std::move(applied->plan)}};
 }
 
 Result<std::vector<Collective>> collectives_of(const SynthArguments& arguments) {
@@ -143,7 +143,7 @@ int synth(const SynthArguments& arguments) {
                              .sizes = *sizes,
                              .seconds = arguments.seconds,
                              .enough = arguments.gap_percent / 100,
-                             .plan = machine->plan ? &*machine->plan : nullptr,
+                             .sketch = machine->sketch ? &*machine->sketch : nullptr,
                              .methods = arguments.methods,
                              .progress = {}};
     request.progress = [&](const SynthesisProgress& now) {
@@ -201,6 +201,7 @@ void add_synth(CLI::App& app, int& status) {
   command->add_flag("--xml", arguments->outputs.xml_always, "MSCCL's XML above 256 ranks, too");
   command->add_flag("--msccl", arguments->outputs.msccl_dialect,
                     "XML in the dialect of microsoft/msccl, not the executor's and RCCL's");
+  command->add_flag("--mscclpp", arguments->outputs.mscclpp, "execution plans of MSCCL++ as well");
   command->add_flag("--quiet", arguments->quiet, "no progress");
   command->footer(
       "The search ends when every size is near enough to its bound, or time is up; Ctrl-C keeps the best so far.\n\n"

@@ -60,8 +60,8 @@ void add_topo(CLI::App& app, int& status) {
       "or a built-in one with its parameters.\n\nExamples:\n  tutti topo list\n"
       "  tutti topo show dgx-h100:nodes=4,fabric=leaf-spine,oversubscription=2 -o h100.svg\n"
       "  tutti topo show ndv2 --nodes 2 --json -o ndv2.json\n  tutti topo show nccl-topo.xml --nodes 2 -o two.svg\n"
-      "  tutti topo bound ndv2 --nodes 2 --size 1G -o proofs\n  tutti topo check proofs/all_gather.0.json ndv2 --nodes "
-      "2");
+      "  tutti topo measure -n 4 -o machine.json\n  tutti topo bound ndv2 --nodes 2 --size 1G -o proofs\n"
+      "  tutti topo check proofs/all_gather.0.json ndv2 --nodes 2");
   auto* command = group->add_subcommand("show", "Draw a topology, or write it as JSON");
   auto options = std::make_shared<ShowOptions>();
   command->add_option("topology", options->topology, "a file, or a built-in topology")->required();

@@ -1,5 +1,5 @@
 // The memory of a run: every chunk of every buffer of every rank as one numbered cell, with input and output cells
-// falling together where the operation runs in place. Internal to the checker.
+// falling together where the operation runs in place. Internal to the checker and to plans (mscclpp_plan.hpp).
 //   in place   all_reduce, reduce, broadcast (at the root), barrier, all_to_all: input i is output i;
 //              all_gather, gather (at the root): input j is output rank * chunks + j;
 //              reduce_scatter, scatter (at the root): output j is input rank * chunks + j.

@@ -1,6 +1,7 @@
 // All ranks' parts of a program side by side, workers numbered through, and the words in which the checker speaks of
-// them. Internal to the checker. `gather_parts` applies the rule `limits`: whatever it returns has every rank, buffer,
-// chunk, peer and dependency in range and every step in the shape its kind demands, so later rules index freely.
+// them. Internal to the checker and to plans (mscclpp_plan.hpp). `gather_parts` applies the rule `limits`: whatever it
+// returns has every rank, buffer, chunk, peer and dependency in range and every step in the shape its kind demands, so
+// later rules index freely.
 #pragma once
 
 #include <string>

@@ -34,11 +34,14 @@ Result<Program> load_program(const std::string& path) {
   return program;
 }
 
-Status save_program(const Program& program, const std::string& path, const MscclOptions& options) {
-  const bool xml = ends_with(path, ".xml");
-  if (!xml && !ends_with(path, ".json"))
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: the name must end in .json or .xml", path));
-  const Result<std::string> text = xml ? save_msccl(program, options) : save_json(program);
+Status save_program(const Program& program, const std::string& path, const MscclOptions& xml,
+                    const MscclppOptions& plan) {
+  const auto text = [&]() -> Result<std::string> {
+    if (ends_with(path, ".mscclpp.json")) return save_mscclpp(program, plan);
+    if (ends_with(path, ".json")) return save_json(program);
+    if (ends_with(path, ".xml")) return save_msccl(program, xml);
+    return fail(ErrorCode::invalid_argument, "the name must end in .json, .xml or .mscclpp.json");
+  }();
   if (!text) return tl::unexpected(about_file(path, text.error()));
   return replace_text(path, *text);
 }

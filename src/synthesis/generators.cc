@@ -12,6 +12,7 @@
 #include "synthesis/greedy.hpp"
 #include "synthesis/lower.hpp"
 #include "synthesis/packed_trees.hpp"
+#include "synthesis/taccl.hpp"
 
 namespace tutti {
 
@@ -113,7 +114,16 @@ Result<Program> program_of(SynthesisTask& task, const MakeSchedule& make, std::s
   }
 }
 
-bool always(const SynthesisTask&) { return true; }
+/// Whether a sketch says which way chunks may take, beyond the links it leaves: trees and built-in algorithms would not
+/// know.
+bool is_restricted(const SynthesisTask& task) {
+  if (task.plan == nullptr) return false;
+  const auto& senders = task.plan->sender_of;
+  return (task.plan->straight_between_nodes && task.topology.nodes() > 2) ||
+         std::any_of(senders.begin(), senders.end(), [](int sender) { return sender >= 0; });
+}
+
+bool knows_no_sketch(const SynthesisTask& task) { return !is_restricted(task); }
 
 void make_library(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
   const Layout layout = layout_of(task.topology);
@@ -122,12 +132,12 @@ void make_library(SynthesisTask& task, std::uint64_t, Deadline deadline, const P
     if (!algorithm.supports(task.collective, layout)) continue;
     auto program = make_program(algorithm.name, task.collective, layout, {.root = task.root});
     if (!program || program->one_sided) continue;
-    if (!propose({std::string(algorithm.name), std::move(*program)})) return;
+    if (!propose({std::string(algorithm.name), std::move(*program), 0})) return;
   }
 }
 
 bool packs(const SynthesisTask& task) {
-  return task.plan == nullptr && task.collective != Collective::all_to_all && task.collective != Collective::gather &&
+  return !is_restricted(task) && task.collective != Collective::all_to_all && task.collective != Collective::gather &&
          task.collective != Collective::scatter;
 }
 
@@ -137,7 +147,7 @@ void make_packed(SynthesisTask& task, std::uint64_t, Deadline deadline, const Pr
     if (!packed) return tl::unexpected(packed.error());
     return std::move(packed->schedule);
   };
-  if (auto program = program_of(task, make, "packed trees", 1)) propose({"packed trees", std::move(*program)});
+  if (auto program = program_of(task, make, "packed trees", 1)) propose({"packed trees", std::move(*program), 0});
 }
 
 bool exchanges(const SynthesisTask& task) { return task.collective == Collective::all_to_all; }
@@ -149,7 +159,7 @@ void make_exchanged(SynthesisTask& task, std::uint64_t, Deadline deadline, const
   const std::string generator = exchange->schedule.generator;
   const auto schedule = examined(std::move(exchange->schedule));
   if (!schedule) return;
-  if (auto program = lower(*schedule, options_for(task, "exchange", 1))) propose({generator, std::move(*program)});
+  if (auto program = lower(*schedule, options_for(task, "exchange", 1))) propose({generator, std::move(*program), 0});
 }
 
 bool is_greedy(const SynthesisTask& task) { return task.collective != Collective::all_to_all; }
@@ -171,21 +181,39 @@ void make_greedy(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, co
         const std::string name =
             fmt::format("greedy {} chunks, seed {}{}", chunks, seed, through_root ? ", to a root and back" : "");
         auto program = program_of(task, make, "greedy", 1, through_root);
-        if (program && !propose({name, std::move(*program)})) return;
+        if (program && !propose({name, std::move(*program), 0})) return;
       }
     }
 }
 
+bool is_sketched(const SynthesisTask& task) {
+  return task.sketch != nullptr &&
+         (task.collective == Collective::all_gather || task.collective == Collective::all_to_all ||
+          task.collective == Collective::reduce_scatter || task.collective == Collective::all_reduce);
+}
+
+void make_taccl(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, const Propose& propose) {
+  const auto result = taccl_synthesize(task.sketch->profile, task.sketch->sketch, task.collective,
+                                       {.bytes = static_cast<double>(bytes), .seconds = deadline.seconds_left()});
+  if (!result) return;
+  const LowerOptions options = options_for(task, "taccl", 1);
+  auto program = task.collective == Collective::reduce_scatter ? lower_reversed(result->plan.schedule, options)
+                 : result->reduction ? lower_all_reduce(result->reduction->schedule, result->plan.schedule, options)
+                                     : lower(result->plan.schedule, options);
+  if (program) propose({"taccl", std::move(*program), result->seconds});
+}
+
 constexpr Generator kGenerators[] = {
-    {"library", "the algorithms built into tutti", false, always, make_library},
-    {"trees", "packed trees: best for large sizes", false, packs, make_packed},
-    {"exchange", "flows of an all-to-all, as paths and rounds", false, exchanges, make_exchanged},
-    {"greedy", "matching chunks with free links: best where latency counts", true, is_greedy, make_greedy},
+    {"library", "the algorithms built into tutti", false, false, knows_no_sketch, make_library},
+    {"trees", "packed trees: best for large sizes", false, false, packs, make_packed},
+    {"exchange", "flows of an all-to-all, as paths and rounds", false, false, exchanges, make_exchanged},
+    {"greedy", "matching chunks with free links: best where latency counts", true, false, is_greedy, make_greedy},
+    {"taccl", "TACCL's three stages, for a sketch", true, true, is_sketched, make_taccl},
 };
 
 }  // namespace
 
-SynthesisTask::SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchPlan* demanded)
+SynthesisTask::SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchedNode* sketched)
     : topology(given),
       backwards(given.reversed()),
       even(is_even(given)),
@@ -193,7 +221,8 @@ SynthesisTask::SynthesisTask(const Topology& given, Collective wanted, int root_
       backward_routes(backwards),
       collective(wanted),
       root(root_rank),
-      plan(demanded) {}
+      sketch(sketched),
+      plan(sketched == nullptr ? nullptr : &sketched->plan) {}
 
 std::span<const Generator> generators() { return kGenerators; }
 

@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "program/program.hpp"
 #include "synthesis/bound.hpp"
+#include "synthesis/synthesize.hpp"
 #include "topology/routes.hpp"
 #include "topology/sketch.hpp"
 #include "topology/topology.hpp"
@@ -20,7 +21,7 @@ namespace tutti {
 
 /// What generators work on. Refers to the topology.
 struct SynthesisTask {
-  SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchPlan* demanded);
+  SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchedNode* sketched);
 
   const Topology& topology;
   Topology backwards;  // the same with every link turned round
@@ -29,7 +30,8 @@ struct SynthesisTask {
   Routes backward_routes;
   Collective collective;
   int root;
-  const SketchPlan* plan;  // may be null
+  const SketchedNode* sketch;  // may be null
+  const SketchPlan* plan;      // of the sketch; may be null
   const Bound* bound = nullptr;
 };
 
@@ -37,6 +39,7 @@ struct SynthesisTask {
 struct Proposal {
   std::string generator;
   Program program;
+  double model_seconds = 0;  // what the model it was made with says it takes; 0: the simulator is the model
 };
 
 /// Where proposals go; false: enough.
@@ -46,6 +49,7 @@ struct Generator {
   std::string_view name;
   std::string_view help;
   bool for_each_size = false;  // else `make` is called once, with the largest size
+  bool on_request = false;     // used only where it is named
   bool (*fits)(const SynthesisTask& task);
   /// Proposes what it can until `deadline`; what fails is left out.
   void (*make)(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, const Propose& propose);

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "synthesis/cuts.hpp"
+#include "synthesis/node_broadcast.hpp"
 #include "synthesis/rank_graph.hpp"
 #include "synthesis/symmetric_trees.hpp"
 #include "synthesis/tree_growth.hpp"
@@ -129,6 +130,31 @@ Result<PackedTrees> pack_freely(Task& task, int most_trees, Deadline deadline) {
   return make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
 }
 
+/// Whether `one` is the better broadcast: the faster, and of two as fast the one whose pipeline is filled sooner.
+bool is_better(const PackedTrees& one, const PackedTrees& other) {
+  if (one.rate < other.rate * (1 - kNearEnough)) return true;
+  if (other.rate < one.rate * (1 - kNearEnough)) return false;
+  const auto filling = [](const PackedTrees& trees) { return trees.height * trees.schedule.shape.chunks; };
+  return filling(one) < filling(other);
+}
+
+/// Through nodes, where the machine has some; else, and where that is not good enough, by Edmonds' theorem.
+Result<PackedTrees> pack_broadcast(Task& task, int most_trees, Deadline deadline) {
+  const double least = task.least_time() / task.network.capacity_unit.value();
+  std::optional<PackedTrees> best;
+  for (int trees = 1; trees <= most_trees && !deadline.passed(); ++trees) {
+    const auto made = make_node_broadcast(task.routes, task.root, trees, least);
+    if (!made) break;
+    auto packed =
+        make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, trees}, made->links, made->trees);
+    if (!best || is_better(packed, *best)) best = std::move(packed);
+  }
+  if (best && (best->rate <= least * (1 + kGoodLoss) || task.ranks() > kMostRanksToPack)) return std::move(*best);
+  auto packed = pack_freely(task, most_trees, deadline);
+  if (best && (!packed || is_better(*best, *packed))) return std::move(*best);
+  return packed;
+}
+
 Result<PackedTrees> pack_all_gather(Task& task, int most_trees, Deadline deadline) {
   const auto symmetric = find_symmetric_trees(task.routes, {.most_trees = most_trees}, deadline.seconds_left());
   if (symmetric && (symmetric->loss <= kGoodLoss || task.ranks() > kMostRanksToPack))
@@ -160,7 +186,7 @@ Result<PackedTrees> pack_trees(Routes& routes, Collective collective, const Pack
   Task task{routes, std::move(*network), collective, root};
   if (task.ranks() == 1) return make_tree_schedule(routes, {collective, 1, root, 1}, {}, {});
   if (collective == Collective::all_gather) return pack_all_gather(task, options.most_trees, deadline);
-  return pack_freely(task, options.most_trees, deadline);
+  return pack_broadcast(task, options.most_trees, deadline);
 }
 
 }  // namespace tutti

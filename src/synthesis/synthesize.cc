@@ -64,15 +64,16 @@ class Search {
   std::vector<const Generator*> order() const {
     std::vector<const Generator*> chosen;
     for (const Generator& generator : generators())
-      if (generator.fits(task_) && is_wanted(generator.name)) chosen.push_back(&generator);
+      if (generator.fits(task_) && (request_.methods.empty() ? !generator.on_request : is_named(generator.name)))
+        chosen.push_back(&generator);
     if (task_.topology.ranks() > kMostRanksForLibraryFirst)
       std::stable_partition(chosen.begin(), chosen.end(), [](const auto* one) { return one->name != kLibrary; });
     return chosen;
   }
 
-  bool is_wanted(std::string_view name) const {
+  bool is_named(std::string_view name) const {
     const auto& methods = request_.methods;
-    return methods.empty() || std::find(methods.begin(), methods.end(), name) != methods.end();
+    return std::find(methods.begin(), methods.end(), name) != methods.end();
   }
 
   bool is_enough(const Best& best) const { return best.kept.gap() <= request_.enough; }
@@ -112,6 +113,7 @@ class Search {
       return;
     }
     if (library) note_rival(proposal.generator, at, priced->seconds);
+    if (proposal.model_seconds > 0) note_rival(proposal.generator + ", its model", at, proposal.model_seconds);
     if (priced->seconds >= best.kept.simulated) return;
     best.kept.generator = proposal.generator;
     best.kept.simulated = priced->seconds;
@@ -162,19 +164,14 @@ class Search {
       if (!same) {
         Program& program = result_.programs.emplace_back(best.program);
         program.tile = best.tile;
-        program.min_bytes = at == 0 ? 0 : between(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
+        program.min_bytes = at == 0 ? 0 : end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
       }
       best.kept.program = static_cast<int>(result_.programs.size()) - 1;
       if (at > 0 && !same)
         result_.programs[static_cast<std::size_t>(best.kept.program) - 1].max_bytes =
-            between(bests_[at - 1].kept.bytes, best.kept.bytes);
+            end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes);
       result_.sizes.push_back(best.kept);
     }
-  }
-
-  /// Where one program hands over to the next: in the middle, as sizes are stepped by factors.
-  static std::uint64_t between(std::uint64_t smaller, std::uint64_t larger) {
-    return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
   }
 
   SynthesisTask& task_;
@@ -201,6 +198,10 @@ Status check_request(const Topology& topology, const SynthesisRequest& request) 
 
 }  // namespace
 
+std::uint64_t end_of_range(std::uint64_t smaller, std::uint64_t larger) {
+  return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
+}
+
 std::vector<std::string> synthesis_methods() {
   std::vector<std::string> names;
   for (const Generator& generator : generators()) names.emplace_back(generator.name);
@@ -213,7 +214,7 @@ Result<Synthesis> synthesize(const Topology& topology, const SynthesisRequest& r
   const BoundOptions options{.seconds = std::min(1.0, request.seconds / 4)};
   auto proven = bound(topology, request.collective, request.root, options);
   if (!proven) return tl::unexpected(proven.error());
-  SynthesisTask task(topology, request.collective, request.root, request.plan);
+  SynthesisTask task(topology, request.collective, request.root, request.sketch);
   SynthesisRequest rest = request;
   rest.seconds = std::max(0.0, request.seconds - seconds_since(start));
   auto found = Search(task, rest, std::move(*proven)).run();

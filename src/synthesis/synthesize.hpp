@@ -13,6 +13,7 @@
 
 #include "program/program.hpp"
 #include "synthesis/bound.hpp"
+#include "topology/format_taccl.hpp"
 #include "topology/sketch.hpp"
 #include "topology/topology.hpp"
 
@@ -28,13 +29,20 @@ struct SynthesisProgress {
   double elapsed = 0;
 };
 
+/// What a topology was sketched from (apply_sketch).
+struct SketchedNode {
+  NodeProfile profile;
+  Sketch sketch;
+  SketchPlan plan;
+};
+
 struct SynthesisRequest {
   Collective collective = Collective::all_gather;
   int root = 0;
   std::vector<std::uint64_t> sizes = {};  // bytes of the whole vector, ascending
   double seconds = 60;
   double enough = 0.03;                   // a gap to be content with
-  const SketchPlan* plan = nullptr;       // what a sketch demands; may be null
+  const SketchedNode* sketch = nullptr;   // what the topology was made of, and what is demanded beyond it; may be null
   std::vector<std::string> methods = {};  // generators to use, by name; none: all
   std::function<bool(const SynthesisProgress&)> progress = {};
 };
@@ -69,6 +77,9 @@ struct Synthesis {
 /// Fails for an invalid topology, root or size, an unknown method (the message lists the known ones), and where nothing
 /// was found in the time given.
 Result<Synthesis> synthesize(const Topology& topology, const SynthesisRequest& request);
+
+/// The last size of the smaller's range: the middle, as sizes are stepped by factors.
+std::uint64_t end_of_range(std::uint64_t smaller, std::uint64_t larger);
 
 /// The generators there are, for help texts.
 std::vector<std::string> synthesis_methods();

@@ -1,0 +1,190 @@
+"""The parts of the synthesis bench: each measures some bars and yields their rows."""
+
+import json
+from pathlib import Path
+
+from synth_runs import GB, GIGA, KB, MB, Failed, Machine
+
+EIGHTY = [Machine("ndv2", 10, 80), Machine("dgx-a100", 10, 80), Machine("torus2d:8x10", ranks=80)]
+IRREGULAR = Machine("examples/topologies/irregular80.json", ranks=80)
+THOUSAND = [Machine("dgx-a100", 128, 1024), Machine("torus2d:32x32", ranks=1024)]
+SYMMETRIC = [Machine("dgx-a100", 2048, 16384), Machine("torus2d:128x128", ranks=16384)]
+NDV2, NDV2_FOUR, DGX2 = Machine("ndv2", 2, 16), Machine("ndv2", 4, 32), Machine("dgx2", 2, 32)
+COPIES_AND_SUMS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"]
+COMMON = ["all_gather", "all_to_all", "all_reduce"]
+OF_THE_LIBRARY = ["ring", "double_tree", "recursive_doubling"]
+OF_NCCL = ["nccl_ring", "nccl_tree", "nccl_direct"]
+
+
+def row(what, unit, measured, at_most=None, at_least=None, **context):
+    """One figure; without a bar it is there to be read."""
+    met = (at_most is None or measured <= at_most) and (at_least is None or measured >= at_least)
+    bar = at_most if at_least is None else at_least
+    sense = "" if bar is None else "at most" if at_least is None else "at least"
+    return {"what": what, "unit": unit, "measured": round(measured, 4), "bar": bar, "sense": sense, "met": met, **context}
+
+
+def lost(what, unit, bar, why):
+    return {"what": what, "unit": unit, "measured": None, "bar": bar, "sense": "", "met": False, "why": str(why)}
+
+
+def size_text(size):
+    for unit, scale in (("GB", GB), ("MB", MB), ("KB", KB)):
+        if size >= scale:
+            return f"{size / scale:g} {unit}"
+    return f"{size} B"
+
+
+def powers(first, last, factor):
+    sizes = []
+    while first < last:
+        sizes.append(first)
+        first *= factor
+    return [*sizes, last]
+
+
+def time_and_gap(runs, machine, collective, seconds, per_cent, gigabytes=None):
+    """The rows of one synthesis of 1 GB."""
+    what = f"{machine.name}, {collective}, 1 GB"
+    try:
+        made = runs.synth(machine, collective, [GB], timed=True)
+    except Failed as failure:
+        return [lost(what, "s", seconds, failure)]
+    found, cost = made.row(GB), made.cost
+    rows = [row(what, "s", cost.wall, at_most=seconds, cpu_seconds=round(cost.cpu, 3), search_seconds=found["seconds"],
+                peak_gb=round(cost.peak / GIGA, 3)),
+            row(what, "% gap", 100 * found["gap"], at_most=per_cent, generator=found["generator"])]
+    if gigabytes is not None:
+        rows.append(row(what, "GB memory", cost.peak / GIGA, at_most=gigabytes))
+    return rows
+
+
+def eighty(runs, quick):
+    """80 GPUs: copies and sums."""
+    for machine in EIGHTY:
+        for collective in COPIES_AND_SUMS:
+            yield from time_and_gap(runs, machine, collective, 3, 3)
+
+
+def exchange(runs, quick):
+    """80 GPUs: all-to-all."""
+    for machine in [*EIGHTY, IRREGULAR]:
+        if machine.nodes == 0 and ":" not in machine.topology and not Path(machine.topology).exists():
+            runs.notes.append(f"{machine.name} left out: there is no {machine.topology}")
+            continue
+        yield from time_and_gap(runs, machine, "all_to_all", 5, 5)
+
+
+def two_nodes(runs, quick):
+    """What TACCL and TE-CCL publish a figure for."""
+    made = runs.synth(NDV2, "all_gather", [GB])
+    found = made.row(GB)
+    yield row("ndv2 x2, all_gather, 1 GB", "GB/s", GB / found["simulated_us"] / 1e3, at_least=24,
+              generator=found["generator"], bound=round(GB / found["bound_us"] / 1e3, 3), taccl=20.5, te_ccl=22.9)
+
+
+def thousand(runs, quick):
+    """1,024 GPUs."""
+    for machine in THOUSAND:
+        for collective in ["all_gather"] if quick else [*COPIES_AND_SUMS, "all_to_all"]:
+            yield from time_and_gap(runs, machine, collective, 60, 8, gigabytes=4)
+
+
+def symmetric(runs, quick):
+    """16,384 GPUs."""
+    for machine in SYMMETRIC:
+        what = f"{machine.name}, bound of all_gather"
+        try:
+            _, cost = runs.run("topo", "bound", machine.topology, *machine.extent(), "--collective", "all_gather")
+        except Failed as failure:
+            yield lost(what, "s", 10, failure)
+            continue
+        yield row(what, "s", cost.wall, at_most=10, cpu_seconds=round(cost.cpu, 3), peak_gb=round(cost.peak / GIGA, 3))
+    runs.notes.append("trees of 16,384 GPUs left out: no command makes them by themselves")
+
+
+def worst_against(runs, machine, collective, sizes, rivals):
+    """The row of the size where the best rival comes nearest to us, or passes us."""
+    made = runs.synth(machine, collective, sizes)
+    times = {name: seconds for name, seconds in rivals.items() if seconds}
+    if not times:
+        runs.notes.append(f"{machine.name}, {collective}: no rival has a program for it")
+        return []
+    ratios = []
+    for size in sizes:
+        name, theirs = min(((name, seconds[size]) for name, seconds in times.items()), key=lambda one: one[1])
+        ratios.append((made.row(size)["simulated_us"] / 1e6 / theirs, size, name, made.row(size)["generator"]))
+    ratio, size, name, generator = max(ratios)
+    return [row(f"{machine.name}, {collective}, 1 KB to 1 MB: our time / the best rival's, at worst", "ratio", ratio,
+                at_most=1, size=size, rival=name, generator=generator, rivals=sorted(times))]
+
+
+def small(runs, quick):
+    """1 KB to 1 MB against algorithms that know no topology, and TACCL's result."""
+    sizes = powers(KB, MB, 32 if quick else 4)
+    with_taccl = "taccl" in runs.methods()
+    if not with_taccl:
+        runs.notes.append("TACCL's results left out: tutti synth has no method taccl")
+    for machine in [NDV2] if quick else [NDV2, DGX2]:
+        for collective in COMMON:
+            rivals = {name: runs.simulate(name, machine, collective, sizes) for name in OF_THE_LIBRARY}
+            yield from worst_against(runs, machine, collective, sizes, rivals)
+
+
+def nccl(runs, quick):
+    """Against what NCCL would run, by size, in the same simulator."""
+    sizes = powers(KB, GB, 32 if quick else 4)
+    ratios = []
+    for machine in [NDV2] if quick else [NDV2, NDV2_FOUR, DGX2]:
+        for collective in COMMON:
+            theirs = {name: runs.simulate(name, machine, collective, sizes) for name in OF_NCCL}
+            theirs = {name: seconds for name, seconds in theirs.items() if seconds}
+            made = runs.synth(machine, collective, sizes)
+            for size in sizes:
+                name, seconds = min(((name, each[size]) for name, each in theirs.items()), key=lambda one: one[1])
+                ours = made.row(size)["simulated_us"] / 1e6
+                ratios.append((seconds / ours, f"{machine.name}, {collective}, {size_text(size)}"))
+                yield row(f"{ratios[-1][1]}: NCCL's best / ours", "ratio", ratios[-1][0], best_of_nccl=name,
+                          ours_us=round(ours * 1e6, 2), generator=made.row(size)["generator"],
+                          **{f"{one}_us": round(each[size] * 1e6, 2) for one, each in theirs.items()})
+    yield row("NCCL's best / ours, where most is gained", "ratio", max(ratios)[0], at_least=3, where=max(ratios)[1])
+
+
+def taccl_cases():
+    """(topology, sketch) of the files that belong together, by their machine's name."""
+    for sketch in sorted(Path("examples/sketches").glob("*.json")):
+        for topology in sorted(Path("examples/topologies/taccl").glob("*.json")):
+            if topology.stem.split("-")[1] in sketch.stem.split("-"):
+                yield topology, sketch
+
+
+def taccl(runs, quick):
+    """Everything TACCL ships: its topologies, sketches and collectives."""
+    with_taccl = "taccl" in runs.methods()
+    if not with_taccl:
+        runs.notes.append("times of TACCL's model left out: tutti synth has no method taccl")
+    for topology, sketch in list(taccl_cases())[:2 if quick else None]:
+        profile, plan = json.loads(topology.read_text()), json.loads(sketch.read_text())
+        ranks = profile["gpus_per_node"] * plan["nnodes"]
+        size = ranks * plan["hyperparameters"]["input_chunkup"] * profile["chunk_bytes"]
+        machine = Machine(str(topology), ranks=ranks, sketch=str(sketch))
+        for collective in COMMON:
+            yield from taccl_case(runs, machine, collective, size, with_taccl)
+
+
+def taccl_case(runs, machine, collective, size, with_taccl):
+    what = f"{machine.name}, {collective}, {size_text(size)}"
+    try:
+        made = runs.synth(machine, collective, [size], options=("--time", "9"))
+        found = made.row(size)
+        yield row(what, "s", made.cost.wall, at_most=10, cpu_seconds=round(made.cost.cpu, 3), gap=found["gap"],
+                  simulated_us=found["simulated_us"], generator=found["generator"])
+        if with_taccl:
+            theirs = runs.synth(machine, collective, [size], options=("--method", "taccl")).row(size)["simulated_us"]
+            yield row(f"{what}: our time / TACCL's", "ratio", found["simulated_us"] / theirs, at_most=1)
+    except Failed as failure:
+        yield lost(what, "s", 10, failure)
+
+
+PARTS = {"eighty": eighty, "exchange": exchange, "two_nodes": two_nodes, "thousand": thousand, "symmetric": symmetric,
+         "small": small, "nccl": nccl, "taccl": taccl}
