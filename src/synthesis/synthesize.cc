@@ -164,19 +164,14 @@ class Search {
       if (!same) {
         Program& program = result_.programs.emplace_back(best.program);
         program.tile = best.tile;
-        program.min_bytes = at == 0 ? 0 : between(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
+        program.min_bytes = at == 0 ? 0 : end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
       }
       best.kept.program = static_cast<int>(result_.programs.size()) - 1;
       if (at > 0 && !same)
         result_.programs[static_cast<std::size_t>(best.kept.program) - 1].max_bytes =
-            between(bests_[at - 1].kept.bytes, best.kept.bytes);
+            end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes);
       result_.sizes.push_back(best.kept);
     }
-  }
-
-  /// Where one program hands over to the next: in the middle, as sizes are stepped by factors.
-  static std::uint64_t between(std::uint64_t smaller, std::uint64_t larger) {
-    return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
   }
 
   SynthesisTask& task_;
@@ -202,6 +197,10 @@ Status check_request(const Topology& topology, const SynthesisRequest& request) 
 }
 
 }  // namespace
+
+std::uint64_t end_of_range(std::uint64_t smaller, std::uint64_t larger) {
+  return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
+}
 
 std::vector<std::string> synthesis_methods() {
   std::vector<std::string> names;
