@@ -121,21 +121,31 @@ class PlanSearch {
   std::optional<Plan> best_;
 };
 
-/// By Edmonds' theorem, on the graph of ranks.
-Result<PackedTrees> pack_freely(Task& task, int most_trees, Deadline deadline) {
-  auto plan = PlanSearch(task, most_trees, deadline).run();
-  if (!plan) return tl::unexpected(plan.error());
-  auto trees = grow_trees(task.ranks(), *plan->links, std::move(plan->capacities), task.demands(plan->trees), deadline);
-  if (!trees) return tl::unexpected(trees.error());
-  return make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
-}
-
 /// Whether `one` is the better broadcast: the faster, and of two as fast the one whose pipeline is filled sooner.
 bool is_better(const PackedTrees& one, const PackedTrees& other) {
   if (one.rate < other.rate * (1 - kNearEnough)) return true;
   if (other.rate < one.rate * (1 - kNearEnough)) return false;
   const auto filling = [](const PackedTrees& trees) { return trees.height * trees.schedule.shape.chunks; };
   return filling(one) < filling(other);
+}
+
+/// By Edmonds' theorem, on the graph of ranks. Trees of a broadcast are few enough to try more than one way.
+Result<PackedTrees> pack_freely(Task& task, int most_trees, Deadline deadline) {
+  const auto plan = PlanSearch(task, most_trees, deadline).run();
+  if (!plan) return tl::unexpected(plan.error());
+  const Shape shape{task.collective, task.ranks(), task.root, plan->trees};
+  std::vector preferences{Preference::fewest_ways};
+  if (task.collective == Collective::broadcast) preferences = {Preference::straight_on, Preference::fewest_ways};
+  std::optional<PackedTrees> best;
+  for (const Preference preference : preferences) {
+    const auto trees =
+        grow_trees(task.ranks(), *plan->links, plan->capacities, task.demands(plan->trees), preference, deadline);
+    if (!trees && !best) return tl::unexpected(trees.error());
+    if (!trees) break;
+    auto packed = make_tree_schedule(task.routes, shape, *plan->links, *trees);
+    if (!best || is_better(packed, *best)) best = std::move(packed);
+  }
+  return std::move(*best);
 }
 
 /// Through nodes, where the machine has some; else, and where that is not good enough, by Edmonds' theorem.
