@@ -7,6 +7,8 @@
 namespace tutti {
 namespace {
 
+constexpr int kMostChannels = 16;  // so that programs may have a few instances, and engines limits
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class TreeSchedule {
@@ -64,7 +66,10 @@ class TreeSchedule {
 
   /// Trees of a broadcast are few, and at different heights when they come to the same pair of ranks; on channels of
   /// their own they do not wait for one another.
-  int lane_of(int link) { return shape_.collective == Collective::broadcast ? trees_on_[at(link)]++ : 0; }
+  int lane_of(int link) {
+    if (shape_.collective != Collective::broadcast) return 0;
+    return trees_on_[at(link)]++ % std::max(kMostChannels / period_, 1);
+  }
 
   int least_loaded(const RankLink& link) const {
     const auto time_after = [&](const std::vector<int>& route) {
