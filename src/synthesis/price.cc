@@ -32,7 +32,8 @@ std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes) {
   return (bytes + chunks - 1) / chunks;
 }
 
-Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes, std::uint64_t most_pieces) {
+Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes, double enough,
+                    std::uint64_t most_pieces) {
   Price best;
   const std::uint64_t chunk = chunk_bytes(shape, bytes);
   int in_vain = 0;
@@ -47,7 +48,7 @@ Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_
     const auto& busy = simulated->link_busy;
     best = {simulated->seconds, tile, busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end())};
     // The busiest link has hardly rested: no tile can do better.
-    if (best.seconds * kWorthwhile < best.busiest_link) break;
+    if (best.seconds <= enough || best.seconds * kWorthwhile < best.busiest_link) break;
   }
   return best;
 }

@@ -20,9 +20,9 @@ std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes);
 
 inline constexpr std::uint64_t kMostPieces = 6'000'000;
 
-/// Tries smaller and smaller tiles, as long as they make it faster and no simulation has more than `most_pieces`.
-/// Fails as the simulator does.
-Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes,
+/// Tries smaller and smaller tiles, as long as they make it faster, it takes longer than `enough` seconds, and no
+/// simulation has more than `most_pieces`. Fails as the simulator does.
+Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes, double enough = 0,
                     std::uint64_t most_pieces = kMostPieces);
 
 }  // namespace tutti

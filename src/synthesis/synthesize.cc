@@ -18,6 +18,8 @@ namespace tutti {
 namespace {
 
 constexpr std::string_view kLibrary = "library";
+constexpr std::uint64_t kMostPiecesOfLibrary = 500'000;  // its programs are held against, and seldom the best
+constexpr double kWell = 1. / 3;  // of the gap to be content with: so far, a program's tile is still looked for
 constexpr int kMostRanksForReferences = 64;
 constexpr int kMostRanksForLibraryFirst =
     256;  // its rings grow with the square of the ranks: beyond, others come first
@@ -116,7 +118,9 @@ class Search {
       const Best& best = bests_[at];
       const bool hopeless = rate * static_cast<double>(best.kept.bytes) >= best.kept.simulated;
       if (!library && (is_enough(best) || hopeless)) continue;
-      const auto priced = price(*simulator, proposal.program.shape, best.kept.bytes);
+      const double well = best.kept.bound * (1 + request_.enough * kWell);
+      const auto priced = price(*simulator, proposal.program.shape, best.kept.bytes, well,
+                                library ? kMostPiecesOfLibrary : kMostPieces);
       if (!priced) {
         last_error_ = fmt::format("{}: {}", proposal.generator, priced.error().message);
         return;
