@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
     slowest = std::max(slowest, result->solve_seconds);
     fmt::print("| {} | {} x {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {}{} |\n", one.name(), result->rows,
                result->binaries, result->solve_seconds, result->routed_seconds * 1e6, result->ordered_seconds * 1e6,
-               result->seconds * 1e6, result->routing_optimal ? "routes" : "",
+               result->seconds * 1e6,
+               result->routing_optimal ? "routes" : fmt::format("routes within {:.2f} %", 100 * result->routing_gap),
                result->joining_optimal ? ", joins" : "");
     std::fflush(stdout);
   }

@@ -64,12 +64,13 @@ int show_file(const std::string& path, const std::string& svg, int ranks) {
   return 0;
 }
 
-int convert_file(const std::string& from, const std::string& to, SaveOptions options, int ranks_per_node) {
+int convert_file(const std::string& from, const std::string& to, const MscclOptions& xml, MscclppOptions plan,
+                 int ranks_per_node) {
   const auto program = load_program(from);
   if (!program) return complain(program.error().message);
   for (int rank = 0; ranks_per_node > 0 && rank < program->shape.ranks; ++rank)
-    options.mscclpp.node_of_rank.push_back(rank / ranks_per_node);
-  const auto saved = save_program(*program, to, options);
+    plan.node_of_rank.push_back(rank / ranks_per_node);
+  const auto saved = save_program(*program, to, xml, plan);
   return saved ? 0 : complain(saved.error().message);
 }
 
@@ -103,22 +104,22 @@ void add_convert(CLI::App* group, int& status) {
   auto* command = group->add_subcommand("convert", "Write a program in another format, told by the extension");
   auto from = std::make_shared<std::string>();
   auto to = std::make_shared<std::string>();
-  auto options = std::make_shared<SaveOptions>();
+  auto xml = std::make_shared<MscclOptions>();
+  auto plan = std::make_shared<MscclppOptions>();
   auto ranks_per_node = std::make_shared<int>(0);
   command->add_option("file", *from, "JSON or MSCCL XML")->required();
   command->add_option("-o,--output", *to, "FILE.json, FILE.xml, or FILE.mscclpp.json: a plan for MSCCL++")->required();
-  command
-      ->add_option("--dialect", options->msccl.dialect,
-                   "of XML: msccl (microsoft/msccl) or executor (msccl-executor-nccl)")
+  command->add_option("--dialect", xml->dialect, "of XML: msccl (microsoft/msccl) or executor (msccl-executor-nccl)")
       ->transform(CLI::CheckedTransformer(kDialects));
-  command->add_option("--protocol", options->msccl.protocol, "of XML: Simple, LL, LL128")
+  command->add_option("--protocol", xml->protocol, "of XML: Simple, LL, LL128")
       ->check(CLI::IsMember({"Simple", "LL", "LL128"}))
       ->capture_default_str();
   command->add_option("--ranks-per-node", *ranks_per_node, "of plans: ports lead to other nodes; default: all on one")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--in-place", options->mscclpp.in_place, "of plans: for calls in place, not for the others");
-  command->callback(
-      [from, to, options, ranks_per_node, &status] { status = convert_file(*from, *to, *options, *ranks_per_node); });
+  command->add_flag("--in-place", plan->in_place, "of plans: for calls in place, not for the others");
+  command->callback([from, to, xml, plan, ranks_per_node, &status] {
+    status = convert_file(*from, *to, *xml, *plan, *ranks_per_node);
+  });
 }
 
 }  // namespace

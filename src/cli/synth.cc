@@ -201,6 +201,7 @@ void add_synth(CLI::App& app, int& status) {
   command->add_flag("--xml", arguments->outputs.xml_always, "MSCCL's XML above 256 ranks, too");
   command->add_flag("--msccl", arguments->outputs.msccl_dialect,
                     "XML in the dialect of microsoft/msccl, not the executor's and RCCL's");
+  command->add_flag("--mscclpp", arguments->outputs.mscclpp, "execution plans of MSCCL++ as well");
   command->add_flag("--quiet", arguments->quiet, "no progress");
   command->footer(
       "The search ends when every size is near enough to its bound, or time is up; Ctrl-C keeps the best so far.\n\n"

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "base/text_file.hpp"
 #include "program/check.hpp"
 #include "program/format.hpp"
+#include "program/format_mscclpp.hpp"
+#include "program/format_nccl_tuner.hpp"
 #include "synthesis/certificate.hpp"
 #include "topology/format_json.hpp"
 
@@ -31,6 +34,49 @@ Status write_program(const std::string& folder, const std::string& stem, const P
   return {};
 }
 
+/// Where the format cannot say it, that is told, and no reason to fail.
+Status write_mscclpp(const std::string& folder, const std::string& stem, const Program& program,
+                     const Topology& topology) {
+  MscclppOptions options;
+  for (const int gpu : topology.gpus()) options.node_of_rank.push_back(topology.vertex(gpu).node);
+  const auto text = save_mscclpp(program, options);
+  if (text) return replace_text(fmt::format("{}/{}.mscclpp", folder, stem), *text);
+  fmt::print(stderr, "no {}.mscclpp: {}\n", stem, text.error().message);
+  return {};
+}
+
+/// The algorithm of NCCL's that is as good as ours at a size.
+std::optional<NcclAlgorithm> as_good(const Synthesis& found, std::size_t at) {
+  constexpr double kAsGood = 1.01;
+  for (const Rival& rival : found.rivals) {
+    if (rival.simulated[at] == 0 || rival.simulated[at] > found.sizes[at].simulated * kAsGood) continue;
+    if (rival.name == "nccl_ring") return NcclAlgorithm::ring;
+    if (rival.name == "nccl_tree") return NcclAlgorithm::tree;
+  }
+  return std::nullopt;
+}
+
+Status write_tuner(const std::string& path, const Topology& topology,
+                   const std::vector<SynthesizedCollective>& synthesized) {
+  std::vector<NcclTunerRow> rows;
+  for (const SynthesizedCollective& one : synthesized) {
+    const auto& sizes = one.found.sizes;
+    for (std::size_t at = 0; at < sizes.size(); ++at) {
+      const auto algorithm = as_good(one.found, at);
+      if (!algorithm) continue;
+      rows.push_back({.collective = one.collective,
+                      .min_bytes = at == 0 ? 0 : end_of_range(sizes[at - 1].bytes, sizes[at].bytes) + 1,
+                      .max_bytes = at + 1 == sizes.size() ? 0 : end_of_range(sizes[at].bytes, sizes[at + 1].bytes),
+                      .algorithm = *algorithm,
+                      .nodes = topology.nodes(),
+                      .ranks = topology.ranks()});
+    }
+  }
+  if (rows.empty()) return {};
+  const auto text = save_nccl_tuner(rows);
+  return text ? replace_text(path, *text) : tl::unexpected(text.error());
+}
+
 Status write_bounds(const std::string& folder, const SynthesizedCollective& one) {
   std::filesystem::create_directories(folder);
   for (std::size_t i = 0; i < one.found.bound.certificates.size(); ++i) {
@@ -52,9 +98,12 @@ Status write_synthesis(const std::string& folder, const Topology& topology,
       const std::string stem = fmt::format("{}.{}", name_of(one.collective), i);
       const Status written = write_program(folder, stem, one.found.programs[i], outputs);
       if (!written) return written;
+      if (outputs.mscclpp)
+        if (Status plan = write_mscclpp(folder, stem, one.found.programs[i], topology); !plan) return plan;
       one.files.push_back(stem + ".json");
     }
   }
+  if (Status written = write_tuner(folder + "/nccl_tuner.csv", topology, synthesized); !written) return written;
   if (Status written = replace_text(folder + "/report.json", report_json(topology, synthesized)); !written)
     return written;
   return replace_text(folder + "/report.html", report_html(topology, synthesized));

@@ -14,6 +14,7 @@ namespace tutti::cli {
 struct SynthOutputs {
   bool xml_always = false;     // else up to 256 ranks
   bool msccl_dialect = false;  // of microsoft/msccl, else of the executor and RCCL
+  bool mscclpp = false;        // plans of MSCCL++ as well (COLLECTIVE.N.mscclpp)
 };
 
 /// Programs are checked before they are written; one that fails is an error, since generators must not err.

@@ -34,11 +34,12 @@ Result<Program> load_program(const std::string& path) {
   return program;
 }
 
-Status save_program(const Program& program, const std::string& path, const SaveOptions& options) {
+Status save_program(const Program& program, const std::string& path, const MscclOptions& xml,
+                    const MscclppOptions& plan) {
   const auto text = [&]() -> Result<std::string> {
-    if (ends_with(path, ".mscclpp.json")) return save_mscclpp(program, options.mscclpp);
+    if (ends_with(path, ".mscclpp.json")) return save_mscclpp(program, plan);
     if (ends_with(path, ".json")) return save_json(program);
-    if (ends_with(path, ".xml")) return save_msccl(program, options.msccl);
+    if (ends_with(path, ".xml")) return save_msccl(program, xml);
     return fail(ErrorCode::invalid_argument, "the name must end in .json, .xml or .mscclpp.json");
   }();
   if (!text) return tl::unexpected(about_file(path, text.error()));

@@ -19,12 +19,8 @@ Result<Program> parse_program(std::string_view text);
 /// Errors begin with the path.
 Result<Program> load_program(const std::string& path);
 
-struct SaveOptions {
-  MscclOptions msccl;
-  MscclppOptions mscclpp;
-};
-
 /// Writes the format that the path's extension names: .json, .xml, or .mscclpp.json. Replaces the file in one step.
-Status save_program(const Program& program, const std::string& path, const SaveOptions& options = {});
+Status save_program(const Program& program, const std::string& path, const MscclOptions& xml = {},
+                    const MscclppOptions& plan = {});
 
 }  // namespace tutti

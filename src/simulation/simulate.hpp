@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "program/program.hpp"
@@ -49,8 +50,28 @@ struct Simulation {
   std::vector<Flight> flights;       // in order of beginning, where asked for
 };
 
-/// Fails where a rank sends to one it has no route to (it names both), for one-sided programs, for a program of another
-/// number of ranks than the topology, and with a deadlock named by the steps that wait.
+/// A program made ready to be simulated any number of times. Refers to the topology.
+class Simulator {
+ public:
+  /// Fails where a rank sends to one it has no route to (it names both), for one-sided programs, and for a program of
+  /// another number of ranks than the topology.
+  static Result<Simulator> of(const Program& program, Routes& routes);
+  ~Simulator();
+  Simulator(Simulator&&) noexcept;
+
+  /// Fails with a deadlock named by the steps that wait.
+  Result<Simulation> run(const SimulationOptions& options) const;
+  /// Pieces that are sent for each tile.
+  std::uint64_t pieces() const;
+
+ private:
+  struct Prepared;
+  explicit Simulator(std::unique_ptr<const Prepared> prepared);
+
+  std::unique_ptr<const Prepared> prepared_;
+};
+
+/// Once.
 Result<Simulation> simulate(const Program& program, Routes& routes, const SimulationOptions& options);
 
 }  // namespace tutti

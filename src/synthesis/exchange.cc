@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "synthesis/hops.hpp"
@@ -24,9 +24,25 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr double kNear = 1.01;              // of what is enough
 constexpr double kAsGood = 1.005;           // of the best: then fewer peers count
 constexpr std::size_t kMostHops = 150'000;  // above, a fabric's hops are thinned out
-constexpr int kMostStraight = 256;          // ranks: above, a worker for every peer is more than a rank may have
-constexpr int kMostToTryBoth = 128;  // ranks: up to here a search for all is tried where one for one is not enough
-constexpr int kMostChunksInAll = 1 << 20;  // above, blocks are split into fewer chunks
+constexpr int kMostChunksInAll = 1 << 20;   // above, blocks are split into fewer chunks
+// Numbers of ranks:
+constexpr int kMostRanks = 4096;     // above, the paths of all blocks take too much memory
+constexpr int kMostStraight = 256;   // above, a worker for every peer is more than a rank may have
+constexpr int kMostToTryBoth = 128;  // above, what was found for some and moved is left as it is
+
+/// How blocks get from node to node: by one hop, straight, or to or from the rank that has the same place in its node.
+enum class Between { straight, relayed_at_source, relayed_at_target };
+
+std::string_view name_of(Between way) {
+  switch (way) {
+    case Between::straight:
+      return "straight between nodes";
+    case Between::relayed_at_source:
+      return "relays in the source's node";
+    default:
+      return "relays in the target's node";
+  }
+}
 
 /// A way to do it, and what it costs.
 struct Candidate {
@@ -72,11 +88,7 @@ class Maker {
     return members[at(places_[at(from)]) % members.size()];
   }
 
-  bool good_enough() const {
-    for (const Candidate& candidate : candidates_)
-      if (candidate.rate <= options_.enough * kNear) return true;
-    return false;
-  }
+  bool good_enough() const { return best_ && best_->rate <= options_.enough * kNear; }
 
   int most_chunks() const { return std::clamp(kMostChunksInAll / (ranks_ * ranks_), 1, options_.most_chunks); }
 
@@ -105,28 +117,18 @@ class Maker {
         const auto [from, to, channel] = inside.hop(index);
         index = hops_.between(from, to).first + channel;
       }
-    const auto counterpart_of = [&](int from, int to) { return counterpart(from, to); };
-    try_relays(
-        "relays in the target's node", chunks, inner.paths, [&](int from, int) { return from; }, counterpart_of);
-    try_relays(
-        "relays in the source's node", chunks, inner.paths, [&](int from, int to) { return counterpart(to, from); },
-        [](int, int to) { return to; });
-    if (ranks_ <= kMostStraight)
-      try_relays(
-          "straight between nodes", chunks, inner.paths, [](int from, int) { return from; },
-          [](int, int to) { return to; });
+    for (const Between way : {Between::relayed_at_target, Between::relayed_at_source, Between::straight})
+      if (way != Between::straight || ranks_ <= kMostStraight) try_relays(way, chunks, inner.paths);
   }
 
-  /// Blocks for other nodes leave from one rank of the source's node and come to one of the target's; nothing where a
-  /// hop is missing or not allowed.
-  using Choice = std::function<int(int from, int to)>;
-  void try_relays(std::string name, int chunks, const std::vector<Path>& inner, const Choice& leaves,
-                  const Choice& comes) {
+  /// Nothing where a hop between nodes is missing or not allowed.
+  void try_relays(Between way, int chunks, const std::vector<Path>& inner) {
     std::vector<Path> paths = inner;
     for (int from = 0; from < ranks_; ++from)
       for (int to = 0; to < ranks_; ++to) {
         if (hops_.node_of(from) == hops_.node_of(to)) continue;
-        const int out = leaves(from, to), in = comes(from, to);
+        const int out = way == Between::relayed_at_source ? counterpart(to, from) : from;
+        const int in = way == Between::relayed_at_target ? counterpart(from, to) : to;
         for (int piece = 0; piece < chunks; ++piece) {
           const auto inside = [&](int a, int b) -> const Path& { return inner[at((a * ranks_ + b) * chunks + piece)]; };
           Path& path = paths[at((from * ranks_ + to) * chunks + piece)];
@@ -135,7 +137,7 @@ class Maker {
           path.insert(path.end(), inside(in, to).begin(), inside(in, to).end());
         }
       }
-    keep({.name = std::move(name), .problem = problem(chunks), .paths = std::move(paths)});
+    keep({.name = std::string(name_of(way)), .problem = problem(chunks), .paths = std::move(paths)});
   }
 
   /// Where there are several routes side by side, sources take turns.
@@ -161,8 +163,7 @@ class Maker {
     Candidate candidate{.name = "searched paths, moved", .problem = problem_of_few(found.orbit_of_link), .moves = true};
     FoundPaths paths = find_paths(candidate.problem, seconds_left() / 2);
     candidate.paths = std::move(paths.paths);
-    keep(std::move(candidate));
-    return candidates_.back().rate <= paths.rate * kAsGood;
+    return keep(std::move(candidate)) <= paths.rate * kAsGood;
   }
 
   Status search_for_all() {
@@ -200,7 +201,8 @@ class Maker {
     return problem;
   }
 
-  void keep(Candidate candidate) {
+  /// Keeps it where it is the best so far. Returns its rate.
+  double keep(Candidate candidate) {
     const std::vector<double> uses = uses_of_hops(candidate);
     const Topology& topology = hops_.topology();
     std::vector<double> load(at(topology.link_count()), 0);
@@ -215,7 +217,10 @@ class Maker {
       candidate.rate = std::max(candidate.rate, load[at(link)] / topology.link(link).capacity.value());
     candidate.rate /= ranks_ * candidate.problem.chunks;
     candidate.peers = *std::max_element(peers.begin(), peers.end());
-    candidates_.push_back(std::move(candidate));
+    const double rate = candidate.rate;
+    const bool as_good = best_ && rate <= best_->rate * kAsGood && candidate.peers < best_->peers;
+    if (!best_ || rate * kAsGood < best_->rate || as_good) best_ = std::move(candidate);
+    return rate;
   }
 
   /// How many chunks take each hop.
@@ -238,19 +243,11 @@ class Maker {
   }
 
   Exchange finish() {
-    double best = candidates_.front().rate;
-    for (const Candidate& candidate : candidates_) best = std::min(best, candidate.rate);
-    const auto rank = [&](const Candidate& candidate) {
-      return std::tuple(candidate.rate > best * kAsGood, candidate.peers, candidate.rate);
-    };
-    const Candidate& chosen =
-        *std::min_element(candidates_.begin(), candidates_.end(),
-                          [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
+    const int chunks = best_->problem.chunks;
     std::vector<Transfer> transfers =
-        order_paths(chosen.problem, chosen.paths, chosen.moves ? lanes_moved_to_one() : std::vector<int>{});
-    if (chosen.moves) transfers = moved_to_all(transfers, chosen.problem.chunks);
-    return {{chosen.name, {Collective::all_to_all, ranks_, 0, chosen.problem.chunks}, std::move(transfers)},
-            chosen.rate};
+        order_paths(best_->problem, best_->paths, best_->moves ? lanes_moved_to_one() : std::vector<int>{});
+    if (best_->moves) transfers = moved_to_all(transfers, chunks);
+    return {{best_->name, {Collective::all_to_all, ranks_, 0, chunks}, std::move(transfers)}, best_->rate};
   }
 
   /// [hop] = the hop that is moved to it, of a rank whose paths were searched.
@@ -285,12 +282,15 @@ class Maker {
   std::vector<std::vector<int>> members_;  // [node + 1] ranks
   Clock::time_point end_;
   std::optional<Translations> translations_;
-  std::vector<Candidate> candidates_;
+  std::optional<Candidate> best_;
 };
 
 }  // namespace
 
 Result<Exchange> make_exchange(Routes& routes, const ExchangeOptions& options, double seconds) {
+  if (const int ranks = routes.topology().ranks(); ranks > kMostRanks)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} ranks are more than the {} an exchange is made for", ranks, kMostRanks));
   return Maker(routes, options, seconds).make();
 }
 

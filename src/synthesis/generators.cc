@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <tuple>
 
 #include "algorithm/algorithm.hpp"
+#include "program/check.hpp"
 #include "synthesis/exchange.hpp"
 #include "synthesis/greedy.hpp"
 #include "synthesis/lower.hpp"
@@ -17,6 +19,8 @@
 namespace tutti {
 
 namespace {
+
+constexpr int kMostRanksForInstances = 256;  // of packed trees: beyond, one alone takes long to simulate
 
 /// Whether every link has one like it in the other direction, so that what can be sent can be sent backwards.
 bool is_even(const Topology& topology) {
@@ -70,10 +74,10 @@ Result<Schedule> examined(Result<Schedule> schedule) {
 /// A schedule of a copying collective, made on one of the two topologies.
 using MakeSchedule = std::function<Result<Schedule>(Routes& routes, Collective collective)>;
 
-LowerOptions options_for(SynthesisTask& task, std::string_view generator, int channels) {
+LowerOptions options_for(SynthesisTask& task, std::string_view generator, int instances) {
   std::string name{generator};
   std::replace(name.begin(), name.end(), ' ', '_');
-  return {.name = name, .channels = channels, .routes_period = task.routes.period()};
+  return {.name = name, .instances = instances, .routes_period = task.routes.period()};
 }
 
 Result<Program> all_reduce_of(SynthesisTask& task, const MakeSchedule& make, Collective copies,
@@ -89,9 +93,9 @@ Result<Program> all_reduce_of(SynthesisTask& task, const MakeSchedule& make, Col
 }
 
 /// The task's collective out of schedules that copy; `through_root`: an all_reduce is a reduce and a broadcast.
-Result<Program> program_of(SynthesisTask& task, const MakeSchedule& make, std::string_view generator, int channels,
+Result<Program> program_of(SynthesisTask& task, const MakeSchedule& make, std::string_view generator, int instances,
                            bool through_root = false) {
-  const LowerOptions options = options_for(task, generator, channels);
+  const LowerOptions options = options_for(task, generator, instances);
   const auto forward = [&](Collective collective) -> Result<Program> {
     const auto schedule = examined(make(task.routes, collective));
     return schedule ? lower(*schedule, options) : tl::unexpected(schedule.error());
@@ -141,25 +145,42 @@ bool packs(const SynthesisTask& task) {
          task.collective != Collective::scatter;
 }
 
+/// Workers that keep the order of their steps wait for one another here and there, and the more, the fuller all links
+/// are; of several instances another goes on meanwhile.
 void make_packed(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
+  std::map<std::pair<const Routes*, Collective>, Schedule> made;
   const auto make = [&](Routes& routes, Collective collective) -> Result<Schedule> {
+    const auto known = made.find({&routes, collective});
+    if (known != made.end()) return known->second;
     auto packed = pack_trees(routes, collective, {.root = task.root}, deadline.seconds_left());
     if (!packed) return tl::unexpected(packed.error());
-    return std::move(packed->schedule);
+    return made.emplace(std::pair(&routes, collective), std::move(packed->schedule)).first->second;
   };
-  if (auto program = program_of(task, make, "packed trees", 1)) propose({"packed trees", std::move(*program), 0});
+  for (const int instances : {1, 4}) {
+    if (instances > 1 && (task.topology.ranks() > kMostRanksForInstances ||
+                          2 * instances * task.routes.period() > CheckOptions{}.max_channels))
+      return;
+    auto program = program_of(task, make, "packed trees", instances);
+    const std::string name = instances == 1 ? "packed trees" : fmt::format("packed trees, {} instances", instances);
+    if (!program || !propose({name, std::move(*program), 0})) return;
+  }
 }
 
 bool exchanges(const SynthesisTask& task) { return task.collective == Collective::all_to_all; }
 
 void make_exchanged(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
   const double enough = task.bound == nullptr ? 0 : task.bound->for_large().rate.value();
-  auto exchange = make_exchange(task.routes, {.enough = enough, .plan = task.plan}, deadline.seconds_left());
-  if (!exchange) return;
-  const std::string generator = exchange->schedule.generator;
-  const auto schedule = examined(std::move(exchange->schedule));
-  if (!schedule) return;
-  if (auto program = lower(*schedule, options_for(task, "exchange", 1))) propose({generator, std::move(*program), 0});
+  for (const int chunks : {ExchangeOptions{}.most_chunks, 1}) {  // whole blocks are better where latency counts
+    const ExchangeOptions options{.most_chunks = chunks, .enough = enough, .plan = task.plan};
+    auto exchange = make_exchange(task.routes, options, deadline.seconds_left());
+    if (!exchange) return;
+    const std::string generator =
+        fmt::format("{}{}", exchange->schedule.generator, chunks == 1 ? ", whole blocks" : "");
+    const auto schedule = examined(std::move(exchange->schedule));
+    if (!schedule) return;
+    auto program = lower(*schedule, options_for(task, "exchange", 1));
+    if (!program || !propose({generator, std::move(*program), 0})) return;
+  }
 }
 
 bool is_greedy(const SynthesisTask& task) { return task.collective != Collective::all_to_all; }

@@ -75,6 +75,10 @@ bool HopTable::allows(int source, const Hop& hop) const {
   return sender < 0 || sender == hop.from;
 }
 
+bool HopTable::yields(int source, const Hop& hop) const {
+  return plan_ != nullptr && plan_->own_chunks_first && source != hop.from && node_of(hop.from) != node_of(hop.to);
+}
+
 std::vector<int> places_in_nodes(const Topology& topology) {
   std::vector<int> places, next(at(topology.nodes() + 1), 0);
   for (const int gpu : topology.gpus()) places.push_back(next[at(topology.vertex(gpu).node + 1)]++);

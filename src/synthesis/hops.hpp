@@ -48,6 +48,8 @@ class HopTable {
 
   /// Whether the plan lets chunks of `source` take the hop.
   bool allows(int source, const Hop& hop) const;
+  /// Whether the plan wants chunks of `source` to wait for others at the hop: a sender's own go first to other nodes.
+  bool yields(int source, const Hop& hop) const;
 
  private:
   bool stays_inside(int from, int to) const;

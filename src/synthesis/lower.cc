@@ -54,8 +54,7 @@ class Teller {
   void tell() {
     count_uses();
     keep_own();
-    for (const std::uint32_t index : moves_.of(part_.rank())) {
-      const Move& move = moves_.all[index];
+    for (const Move& move : moves_.of(part_.rank())) {
       if (move.from == part_.rank()) {
         worker(move.to, kNobody, move.channel).send(held(move));
       } else if (move.reduces) {
@@ -77,8 +76,7 @@ class Teller {
   };
 
   void count_uses() {
-    for (const std::uint32_t index : moves_.of(part_.rank())) {
-      const Move& move = moves_.all[index];
+    for (const Move& move : moves_.of(part_.rank())) {
       for (int i = 0; i < move.count; ++i) {
         Standing& standing = standings_[move.chunk + i];
         ++standing.uses;
@@ -172,22 +170,27 @@ class Teller {
   std::deque<Cells> free_;
 };
 
-/// Spreads chunks over channels; those that differ by the period take the same route.
-void spread(std::vector<Move>& moves, const LowerOptions& options) {
-  for (Move& move : moves) move.channel += options.routes_period * (move.chunk % options.channels);
+/// Channels a schedule uses by itself, as a multiple of the period: those that differ by it take the same route.
+int width_of(const Schedule& schedule, const LowerOptions& options) {
+  int most = 0;
+  for (const Transfer& transfer : schedule.transfers) most = std::max(most, transfer.channel);
+  const int period = std::max(options.routes_period, 1);
+  return (most / period + 1) * period;
 }
 
-Result<Program> assemble(std::vector<Move> moves, const Purpose& purpose, const LowerOptions& options, int phases) {
-  if (options.channels < 1 || options.instances < 1 || options.routes_period < 1)
+Result<Program> assemble(std::vector<Move> moves, const Purpose& purpose, const LowerOptions& options, int width,
+                         int phases) {
+  if (options.channels < 1 || options.instances < 1 || options.routes_period < 1 ||
+      phases * options.channels * options.routes_period > kMostChannels)
     return fail(ErrorCode::invalid_argument, fmt::format("a program cannot have {} channels, {} instances, {} routes",
                                                          options.channels, options.instances, options.routes_period));
-  spread(moves, options);
+  for (Move& move : moves) move.channel += width * (move.chunk % options.channels);
   if (options.merges) moves = merged(std::move(moves), purpose);
-  const auto kept = std::make_shared<const Moves>(by_rank(std::move(moves), purpose.shape.ranks));
+  const auto kept = std::make_shared<const Moves>(by_rank(moves, purpose.shape.ranks));
   return generate::assemble({.name = options.name,
                              .shape = purpose.shape,
                              .in_place = purpose.shape.collective != Collective::all_to_all,
-                             .channels = phases * options.channels * options.routes_period,
+                             .channels = phases * options.channels * width,
                              .tell = [kept, purpose, reuses = options.reuses_scratch](
                                          PartBuilder& part) { Teller(part, purpose, *kept, reuses).tell(); }},
                             options.instances);
@@ -211,7 +214,7 @@ Result<Collective> reversal_of(Collective collective) {
 }  // namespace
 
 Result<Program> lower(const Schedule& schedule, const LowerOptions& options) {
-  return assemble(forwards(schedule, 0), {schedule.shape, schedule.shape}, options, 1);
+  return assemble(forwards(schedule, 0), {schedule.shape, schedule.shape}, options, width_of(schedule, options), 1);
 }
 
 Result<Program> lower_reversed(const Schedule& schedule, const LowerOptions& options) {
@@ -220,7 +223,7 @@ Result<Program> lower_reversed(const Schedule& schedule, const LowerOptions& opt
   Purpose purpose{schedule.shape, schedule.shape};
   purpose.shape.collective = *collective;
   if (!reduces(*collective)) purpose.schedule.collective = *collective;
-  return assemble(backwards(schedule, 0, reduces(*collective)), purpose, options, 1);
+  return assemble(backwards(schedule, 0, reduces(*collective)), purpose, options, width_of(schedule, options), 1);
 }
 
 Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& distribution, const LowerOptions& options) {
@@ -232,10 +235,11 @@ Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& dist
   purpose.shape.root = 0;
   purpose.shape.chunks = chunks_of(reduction.shape);
   // The phases have channels of their own, or what is to be distributed would wait for the last that is to be reduced.
+  const int width = std::max(width_of(reduction, options), width_of(distribution, options));
   std::vector<Move> moves = backwards(reduction, 0, true);
-  const auto second = forwards(distribution, options.channels * options.routes_period);
+  const auto second = forwards(distribution, options.channels * width);
   moves.insert(moves.end(), second.begin(), second.end());
-  return assemble(std::move(moves), purpose, options, 2);
+  return assemble(std::move(moves), purpose, options, width, 2);
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "synthesis/cuts.hpp"
+#include "synthesis/node_broadcast.hpp"
 #include "synthesis/rank_graph.hpp"
 #include "synthesis/symmetric_trees.hpp"
 #include "synthesis/tree_growth.hpp"
@@ -120,13 +121,48 @@ class PlanSearch {
   std::optional<Plan> best_;
 };
 
-/// By Edmonds' theorem, on the graph of ranks.
+/// Whether `one` is the better broadcast: the faster, and of two as fast the one whose pipeline is filled sooner.
+bool is_better(const PackedTrees& one, const PackedTrees& other) {
+  if (one.rate < other.rate * (1 - kNearEnough)) return true;
+  if (other.rate < one.rate * (1 - kNearEnough)) return false;
+  const auto filling = [](const PackedTrees& trees) { return trees.height * trees.schedule.shape.chunks; };
+  return filling(one) < filling(other);
+}
+
+/// By Edmonds' theorem, on the graph of ranks. Trees of a broadcast are few enough to try more than one way.
 Result<PackedTrees> pack_freely(Task& task, int most_trees, Deadline deadline) {
-  auto plan = PlanSearch(task, most_trees, deadline).run();
+  const auto plan = PlanSearch(task, most_trees, deadline).run();
   if (!plan) return tl::unexpected(plan.error());
-  auto trees = grow_trees(task.ranks(), *plan->links, std::move(plan->capacities), task.demands(plan->trees), deadline);
-  if (!trees) return tl::unexpected(trees.error());
-  return make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, plan->trees}, *plan->links, *trees);
+  const Shape shape{task.collective, task.ranks(), task.root, plan->trees};
+  std::vector preferences{Preference::fewest_ways};
+  if (task.collective == Collective::broadcast) preferences = {Preference::straight_on, Preference::fewest_ways};
+  std::optional<PackedTrees> best;
+  for (const Preference preference : preferences) {
+    const auto trees =
+        grow_trees(task.ranks(), *plan->links, plan->capacities, task.demands(plan->trees), preference, deadline);
+    if (!trees && !best) return tl::unexpected(trees.error());
+    if (!trees) break;
+    auto packed = make_tree_schedule(task.routes, shape, *plan->links, *trees);
+    if (!best || is_better(packed, *best)) best = std::move(packed);
+  }
+  return std::move(*best);
+}
+
+/// Through nodes, where the machine has some; else, and where that is not good enough, by Edmonds' theorem.
+Result<PackedTrees> pack_broadcast(Task& task, int most_trees, Deadline deadline) {
+  const double least = task.least_time() / task.network.capacity_unit.value();
+  std::optional<PackedTrees> best;
+  for (int trees = 1; trees <= most_trees && !deadline.passed(); ++trees) {
+    const auto made = make_node_broadcast(task.routes, task.root, trees, least);
+    if (!made) break;
+    auto packed =
+        make_tree_schedule(task.routes, {task.collective, task.ranks(), task.root, trees}, made->links, made->trees);
+    if (!best || is_better(packed, *best)) best = std::move(packed);
+  }
+  if (best && (best->rate <= least * (1 + kGoodLoss) || task.ranks() > kMostRanksToPack)) return std::move(*best);
+  auto packed = pack_freely(task, most_trees, deadline);
+  if (best && (!packed || is_better(*best, *packed))) return std::move(*best);
+  return packed;
 }
 
 Result<PackedTrees> pack_all_gather(Task& task, int most_trees, Deadline deadline) {
@@ -160,7 +196,7 @@ Result<PackedTrees> pack_trees(Routes& routes, Collective collective, const Pack
   Task task{routes, std::move(*network), collective, root};
   if (task.ranks() == 1) return make_tree_schedule(routes, {collective, 1, root, 1}, {}, {});
   if (collective == Collective::all_gather) return pack_all_gather(task, options.most_trees, deadline);
-  return pack_freely(task, options.most_trees, deadline);
+  return pack_broadcast(task, options.most_trees, deadline);
 }
 
 }  // namespace tutti

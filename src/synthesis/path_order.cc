@@ -14,13 +14,15 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// A chunk that a lane may take.
 struct Waiting {
-  double to_go = 0;  // seconds per byte of the hops that are left
+  bool yields = false;  // to others, whatever their way
+  double to_go = 0;     // seconds per byte of the hops that are left
   double since = 0;
   int distance = 0;  // from source to target
   int path = 0;
 
   bool operator<(const Waiting& other) const {  // whoever is last in this order goes first
-    return std::tie(to_go, other.since, other.distance, other.path) < std::tie(other.to_go, since, distance, path);
+    return std::tie(other.yields, to_go, other.since, other.distance, other.path) <
+           std::tie(yields, other.to_go, since, distance, path);
   }
 };
 
@@ -123,8 +125,10 @@ class Player {
   /// Returns the lane.
   int line_up(int path, double now) {
     const int block = path / search_.chunks, lane = lane_of_hop_[at(hop_of(path))];
-    const int distance = distance_(search_.sources[at(block / hops_.ranks())], block % hops_.ranks());
-    lanes_[at(lane)].line.push({flights_[at(path)].to_go, now, distance, path});
+    const int source = search_.sources[at(block / hops_.ranks())];
+    const int distance = distance_(source, block % hops_.ranks());
+    lanes_[at(lane)].line.push(
+        {hops_.yields(source, hops_.hop(hop_of(path))), flights_[at(path)].to_go, now, distance, path});
     return lane;
   }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "simulation/simulate.hpp"
-
 namespace tutti {
 
 namespace {
@@ -34,22 +32,22 @@ std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes) {
   return (bytes + chunks - 1) / chunks;
 }
 
-Result<Price> price(const Program& program, Routes& routes, std::uint64_t bytes, std::uint64_t most_pieces) {
+Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes, std::uint64_t most_pieces) {
   Price best;
-  const std::uint64_t chunk = chunk_bytes(program.shape, bytes);
+  const std::uint64_t chunk = chunk_bytes(shape, bytes);
   int in_vain = 0;
-  for (std::uint64_t pieces = 1; in_vain < kPatience; pieces *= 2) {
-    const std::uint64_t tile = pieces == 1 ? 0 : std::bit_ceil(chunk) / pieces;  // the same for sizes of the same kind
-    if (tile != 0 && tile < kLeastTile) break;
-    const auto simulated = simulate(program, routes, {.bytes = bytes, .tile = tile});
+  for (std::uint64_t tiles = 1; in_vain < kPatience; tiles *= 2) {
+    const std::uint64_t tile = tiles == 1 ? 0 : std::bit_ceil(chunk) / tiles;  // the same for sizes of the same kind
+    if (tiles > 1 && (tile < kLeastTile || simulator.pieces() * tiles > most_pieces)) break;
+    const auto simulated = simulator.run({.bytes = bytes, .tile = tile});
     if (!simulated) return tl::unexpected(simulated.error());
-    const bool faster = pieces == 1 || simulated->seconds < best.seconds * kWorthwhile;
+    const bool faster = tiles == 1 || simulated->seconds < best.seconds * kWorthwhile;
     in_vain = faster ? 0 : in_vain + 1;
-    if (faster) {
-      const auto& busy = simulated->link_busy;
-      best = {simulated->seconds, tile, busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end())};
-    }
-    if (simulated->pieces * 2 > most_pieces) break;
+    if (!faster) continue;
+    const auto& busy = simulated->link_busy;
+    best = {simulated->seconds, tile, busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end())};
+    // The busiest link has hardly rested: no tile can do better.
+    if (best.seconds * kWorthwhile < best.busiest_link) break;
   }
   return best;
 }

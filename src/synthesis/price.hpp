@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "program/program.hpp"
-#include "topology/routes.hpp"
+#include "simulation/simulate.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -18,8 +18,11 @@ struct Price {
 /// Bytes of a chunk of a program on so many bytes, rounded up.
 std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes);
 
+inline constexpr std::uint64_t kMostPieces = 6'000'000;
+
 /// Tries smaller and smaller tiles, as long as they make it faster and no simulation has more than `most_pieces`.
-/// Fails as simulate does.
-Result<Price> price(const Program& program, Routes& routes, std::uint64_t bytes, std::uint64_t most_pieces = 2'000'000);
+/// Fails as the simulator does.
+Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes,
+                    std::uint64_t most_pieces = kMostPieces);
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "synthesis/max_flow.hpp"
 
@@ -9,6 +10,8 @@ namespace tutti {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+constexpr int kMostNodesAllJoined = 128;
 
 /// Which pairs a wiring has.
 class Wires {
@@ -24,7 +27,7 @@ class Wires {
     if (from == to) return stays_in_node(link);
     if (places_[at(link.from)] != places_[at(link.to)]) return false;
     const int distance = (to - from + topology_.nodes()) % topology_.nodes();
-    return wiring_ == Wiring::rails || std::has_single_bit(static_cast<unsigned>(distance));
+    return topology_.nodes() <= kMostNodesAllJoined || std::has_single_bit(static_cast<unsigned>(distance));
   }
 
  private:

@@ -15,9 +15,9 @@ namespace tutti {
 
 /// Which pairs of ranks use switches.
 enum class Wiring : std::uint8_t {
-  rails,    // pairs of a node whose route stays there; across nodes, those with the same place in their nodes
-  offsets,  // as rails, but across nodes only at distances 1, 2, 4, ...: fewer links, for many nodes
-  mesh,     // all pairs
+  rails,  // pairs of a node whose route stays there; across nodes, those with the same place in their nodes. Of more
+          // than 128 nodes, those at distances 1, 2, 4 and so on, lest a rank have thousands of peers
+  mesh,   // all pairs
 };
 
 /// From rank to rank; `routes` are the physical links of each route side by side.

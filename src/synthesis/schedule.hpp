@@ -24,7 +24,7 @@ struct Transfer {
   int chunk = 0;
   int from = 0;  // ranks, with a route between them (topology/routes.hpp)
   int to = 0;
-  int channel = 0;  // below Routes::period(): the route it takes
+  int channel = 0;  // modulo Routes::period(): the route it takes. What is sent on one channel is sent in this order
 
   bool operator==(const Transfer&) const = default;
 };

@@ -88,7 +88,7 @@ class Search {
   void try_generator(const Generator& generator) {
     const bool library = generator.name == kLibrary;
     const auto consider_all = [&](Proposal proposal) {
-      for (std::size_t at = bests_.size(); at-- > 0 && !deadline_.passed();) consider(proposal, at, library);
+      consider(proposal, bests_.size(), 0, library);
       return !(library ? interrupted() || deadline_.passed() : stopped()) && tell(generator.name, nullptr);
     };
     if (!generator.for_each_size) return generator.make(task_, request_.sizes.back(), deadline_, consider_all);
@@ -97,29 +97,44 @@ class Search {
       // Every size gets its share of the time that is left.
       const double share = deadline_.seconds_left() / static_cast<double>(bests_.size() - at);
       generator.make(task_, request_.sizes[at], Deadline::in(share), [&](const Proposal& proposal) {
-        consider(proposal, at, false);
+        consider(proposal, at + 1, at, false);
         return !interrupted() && !is_enough(bests_[at]) && tell(generator.name, nullptr);
       });
     }
   }
 
-  /// Prices a proposal for one size; the library's are priced in any case, to hold the best against them.
-  void consider(const Proposal& proposal, std::size_t at, bool library) {
-    Best& best = bests_[at];
-    if (!library && is_enough(best)) return;
-    const auto priced = price(proposal.program, task_.routes, best.kept.bytes);
-    if (!priced) {
-      last_error_ = fmt::format("{}: {}", proposal.generator, priced.error().message);
+  /// Prices a proposal for the sizes before `end`, down to `first`: from the largest on, whose busiest link tells what
+  /// the others cannot undercut.
+  void consider(const Proposal& proposal, std::size_t end, std::size_t first, bool library) {
+    const auto simulator = Simulator::of(proposal.program, task_.routes);
+    if (!simulator) {
+      last_error_ = fmt::format("{}: {}", proposal.generator, simulator.error().message);
       return;
     }
-    if (library) note_rival(proposal.generator, at, priced->seconds);
-    if (proposal.model_seconds > 0) note_rival(proposal.generator + ", its model", at, proposal.model_seconds);
-    if (priced->seconds >= best.kept.simulated) return;
+    double rate = 0;  // seconds per byte, of the busiest link
+    for (std::size_t at = end; at-- > first && !deadline_.passed();) {
+      const Best& best = bests_[at];
+      const bool hopeless = rate * static_cast<double>(best.kept.bytes) >= best.kept.simulated;
+      if (!library && (is_enough(best) || hopeless)) continue;
+      const auto priced = price(*simulator, proposal.program.shape, best.kept.bytes);
+      if (!priced) {
+        last_error_ = fmt::format("{}: {}", proposal.generator, priced.error().message);
+        return;
+      }
+      rate = priced->busiest_link / static_cast<double>(best.kept.bytes);
+      if (library) note_rival(proposal.generator, at, priced->seconds);
+      if (proposal.model_seconds > 0) note_rival(proposal.generator + ", its model", at, proposal.model_seconds);
+      if (priced->seconds < best.kept.simulated) keep(proposal, *priced, at);
+    }
+  }
+
+  void keep(const Proposal& proposal, const Price& priced, std::size_t at) {
+    Best& best = bests_[at];
     best.kept.generator = proposal.generator;
-    best.kept.simulated = priced->seconds;
+    best.kept.simulated = priced.seconds;
     best.kept.found_after = seconds_since(start_);
     best.program = proposal.program;
-    best.tile = priced->tile;
+    best.tile = priced.tile;
     tell(proposal.generator, &best);
   }
 
@@ -164,19 +179,14 @@ class Search {
       if (!same) {
         Program& program = result_.programs.emplace_back(best.program);
         program.tile = best.tile;
-        program.min_bytes = at == 0 ? 0 : between(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
+        program.min_bytes = at == 0 ? 0 : end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes) + 1;
       }
       best.kept.program = static_cast<int>(result_.programs.size()) - 1;
       if (at > 0 && !same)
         result_.programs[static_cast<std::size_t>(best.kept.program) - 1].max_bytes =
-            between(bests_[at - 1].kept.bytes, best.kept.bytes);
+            end_of_range(bests_[at - 1].kept.bytes, best.kept.bytes);
       result_.sizes.push_back(best.kept);
     }
-  }
-
-  /// Where one program hands over to the next: in the middle, as sizes are stepped by factors.
-  static std::uint64_t between(std::uint64_t smaller, std::uint64_t larger) {
-    return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
   }
 
   SynthesisTask& task_;
@@ -202,6 +212,10 @@ Status check_request(const Topology& topology, const SynthesisRequest& request) 
 }
 
 }  // namespace
+
+std::uint64_t end_of_range(std::uint64_t smaller, std::uint64_t larger) {
+  return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(smaller) * static_cast<double>(larger)));
+}
 
 std::vector<std::string> synthesis_methods() {
   std::vector<std::string> names;

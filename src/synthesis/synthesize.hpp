@@ -78,6 +78,9 @@ struct Synthesis {
 /// was found in the time given.
 Result<Synthesis> synthesize(const Topology& topology, const SynthesisRequest& request);
 
+/// The last size of the smaller's range: the middle, as sizes are stepped by factors.
+std::uint64_t end_of_range(std::uint64_t smaller, std::uint64_t larger);
+
 /// The generators there are, for help texts.
 std::vector<std::string> synthesis_methods();
 

@@ -72,11 +72,13 @@ TEST_P(NearTheBound, AtAGigabyte) {
   expect_sound(topology, *found);
 }
 
+// Two GPUs of a DGX2 share a NIC, which cuts do not see: nothing there comes nearer to the bound than 4.8 %
+// (packed_trees_test.cc).
 INSTANTIATE_TEST_SUITE_P(Servers, NearTheBound,
                          testing::Values(Bar{"ndv2:nodes=2", Collective::all_gather, 0.01},
                                          Bar{"ndv2:nodes=2", Collective::all_to_all, 0.01},
                                          Bar{"ndv2:nodes=4", Collective::all_reduce, 0.02},
-                                         Bar{"dgx2:nodes=2", Collective::reduce_scatter, 0.03},
+                                         Bar{"dgx2:nodes=2", Collective::reduce_scatter, 0.06},
                                          Bar{"dgx-a100:nodes=2", Collective::all_gather, 0.03},
                                          Bar{"torus2d:size=4x4", Collective::all_reduce, 0.03},
                                          Bar{"torus2d:size=4x4", Collective::broadcast, 0.03},

@@ -17,7 +17,7 @@ namespace {
 
 // Of the time to search.
 constexpr double kPartForRouting = 0.5;
-constexpr double kPartForOthers = 0.1;  // for other routes; and, for each, for the stages after
+constexpr double kPartForOthers = 0.15;  // for other routes; and, for each, for the stages after
 constexpr double kPartForJoining = 0.2;
 constexpr unsigned kOtherRoutes = 48;
 constexpr double kNear = 1e-9;  // relative: what counts as equal
@@ -77,6 +77,8 @@ class Stages {
     draft.times = improve_joins(*problem, draft.orders, reduction_, std::move(draft.times), seconds_ * kPartForJoining);
     result.seconds += draft.times.seconds;
     result.routed_seconds += routing->cost.time;
+    result.routing_gap =
+        std::max(result.routing_gap, routing->optimal ? 0 : routing->cost.objective / routing->bound - 1);
     const std::vector<bool> none(draft.orders.sends.size(), false);
     result.ordered_seconds += times_of(*problem, draft.orders, none).seconds;
     result.routing_optimal = result.routing_optimal && routing->optimal;

@@ -40,6 +40,7 @@ struct TacclResult {
   double routed_seconds = 0;           // after the first stage, which leaves out order: less than `seconds`
   double ordered_seconds = 0;          // after the second stage, where no chunks go together
   bool routing_optimal = false;        // proven
+  double routing_gap = 0;              // where it is not: by how much routes may be better, as a part of their bound
   bool joining_optimal = false;        // proven, for these routes and orders
   int rows = 0;                        // of the routing's integer programs
   int binaries = 0;

@@ -38,7 +38,8 @@ class Router {
         bound_(bound),
         random_(seed),
         eagerness_(kEagerness[seed % kEagerness.size()]),
-        steepness_(kSteepness[seed % kSteepness.size()]) {
+        steepness_(kSteepness[seed % kSteepness.size()]),
+        minds_ports_(seed / kEagerness.size() % 2 == 0) {
     find_orbits();
     if (seed > 0) std::shuffle(order_.begin(), order_.end(), random_);
     forbidden_.assign(problem.model.links.size(), false);
@@ -145,6 +146,16 @@ class Router {
     return sum;
   }
 
+  /// When the link's sender, that has the chunk since `arrival`, is through with all it sends of it through a port.
+  double passed_on(int link, double arrival) const {
+    double time = 0;
+    if (!minds_ports_) return time;
+    for (const int port : problem_.ports_of[at(link)])
+      if (problem_.model.ports[at(port)].outgoing)
+        time = arrival + passed_on_[at(port)] + problem_.model.links[at(link)].cost();
+    return time;
+  }
+
   double lateness(double arrival) const {
     const double part = arrival / bound_.time;
     return std::pow(part, steepness_) + eagerness_ * part + (part > 1 + kNear ? kTooLate * part : 0);
@@ -155,6 +166,7 @@ class Router {
     const TacclChunk& chunk = problem_.chunks[at(orbits_[index].front().chunk)];
     std::vector<double> arrival(at(problem_.model.ranks()), HUGE_VAL);
     arrival[at(chunk.home)] = 0;
+    passed_on_ = std::vector<double>(problem_.model.ports.size(), 0);
     std::set<int> missing(chunk.wanted.begin(), chunk.wanted.end());
     while (!missing.empty()) {
       const std::vector<int> way = cheapest_way(chunk, arrival, missing);
@@ -163,6 +175,7 @@ class Router {
         const TacclLink& ends = problem_.model.links[at(link)];
         arrival[at(ends.to)] = arrival[at(ends.from)] + ends.cost();
         missing.erase(ends.to);
+        for (const int port : problem_.ports_of[at(link)]) passed_on_[at(port)] += ends.cost();
         take(index, link);
       }
     }
@@ -195,7 +208,9 @@ class Router {
         const TacclLink& link = problem_.model.links[at(index)];
         if (link.from != rank || forbidden_[at(index)] || arrival[at(link.to)] < HUGE_VAL) continue;
         const double arrives = reached[at(rank)].arrival + link.cost();
-        const double next = price_here + price(index) + lateness(arrives) + link.cost() / bound_.time * kLittle;
+        const double next = price_here + price(index) +
+                            lateness(std::max(arrives, passed_on(index, reached[at(rank)].arrival))) +
+                            link.cost() / bound_.time * kLittle;
         if (next >= reached[at(link.to)].price) continue;
         reached[at(link.to)] = {next, arrives, index};
         queue.emplace(next, link.to);
@@ -221,10 +236,12 @@ class Router {
   std::vector<std::size_t> order_;
   std::vector<bool> forbidden_;  // [link]
   std::vector<double> links_, ports_;
+  std::vector<double> passed_on_;  // [port] seconds of the chunk that is being routed
   TacclTrees trees_, best_;
   TacclCost best_cost_;
   std::mt19937 random_;
   double eagerness_, steepness_;
+  bool minds_ports_;  // what a rank passes on through a port is not to be late either
 };
 
 /// Tries small sets of connections, smallest first, as long as one may do: a set of `count` beyond those chosen.

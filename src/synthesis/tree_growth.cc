@@ -14,8 +14,9 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class TreeGrowth {
  public:
   TreeGrowth(int ranks, const std::vector<RankLink>& links, std::vector<std::int64_t> capacities,
-             const std::vector<TreeDemand>& demands)
+             const std::vector<TreeDemand>& demands, Preference preference)
       : ranks_(ranks),
+        preference_(preference),
         links_(links),
         capacities_(std::move(capacities)),
         out_(at(ranks)),
@@ -68,13 +69,27 @@ class TreeGrowth {
     const GrowingTree& tree = trees_[at(index)];
     Turn& turn = turns_[at(index)];
     turn = {};
+    std::vector<int> ways(at(ranks_), 0);
     for (const int member : tree.members)
       if (tree.depth[at(member)] == depth - 1)
         for (const int link : out_[at(member)])
-          if (capacities_[at(link)] > 0 && !tree.has(links_[at(link)].to)) turn.candidates.push_back(link);
-    std::stable_sort(turn.candidates.begin(), turn.candidates.end(),
-                     [&](int a, int b) { return capacities_[at(a)] > capacities_[at(b)]; });
+          if (capacities_[at(link)] > 0 && !tree.has(links_[at(link)].to)) {
+            turn.candidates.push_back(link);
+            ++ways[at(links_[at(link)].to)];
+          }
+    std::vector<int> last_step(at(ranks_), 0);  // towards each member
+    for (const int link : tree.links) last_step[at(links_[at(link)].to)] = step_of(link);
+    const auto rank_of = [&](int link) -> std::int64_t {
+      if (preference_ == Preference::fewest_ways) return ways[at(links_[at(link)].to)];
+      if (preference_ == Preference::straight_on) return last_step[at(links_[at(link)].from)] == step_of(link) ? 0 : 1;
+      return 0;
+    };
+    std::stable_sort(turn.candidates.begin(), turn.candidates.end(), [&](int a, int b) {
+      return std::pair(-capacities_[at(a)], rank_of(a)) < std::pair(-capacities_[at(b)], rank_of(b));
+    });
   }
+
+  int step_of(int link) const { return (links_[at(link)].to - links_[at(link)].from + ranks_) % ranks_; }
 
   bool take_next(int index, int depth) {
     while (turns_[at(index)].next < turns_[at(index)].candidates.size()) {
@@ -114,6 +129,7 @@ class TreeGrowth {
   }
 
   int ranks_;
+  Preference preference_;
   const std::vector<RankLink>& links_;
   std::vector<std::int64_t> capacities_;
   std::vector<std::vector<int>> out_;  // [rank] links
@@ -126,8 +142,8 @@ class TreeGrowth {
 
 Result<std::vector<GrownTree>> grow_trees(int ranks, const std::vector<RankLink>& links,
                                           std::vector<std::int64_t> capacities, const std::vector<TreeDemand>& demands,
-                                          Deadline deadline) {
-  TreeGrowth growth(ranks, links, std::move(capacities), demands);
+                                          Preference preference, Deadline deadline) {
+  TreeGrowth growth(ranks, links, std::move(capacities), demands, preference);
   if (Status status = growth.run(deadline); !status) return tl::unexpected(status.error());
   return std::move(growth).result();
 }

@@ -19,9 +19,17 @@ struct GrownTree {
   std::vector<int> depth;   // [rank]
 };
 
+/// Which of a tree's next links comes first, among those with as much capacity. Which makes the lowest trees differs
+/// from graph to graph.
+enum class Preference : std::uint8_t {
+  any,
+  straight_on,  // on grids: as the link before
+  fewest_ways,  // to ranks that few links lead to
+};
+
 /// `carries` must be true of the arguments. Gives up with timed_out at the deadline.
 Result<std::vector<GrownTree>> grow_trees(int ranks, const std::vector<RankLink>& links,
                                           std::vector<std::int64_t> capacities, const std::vector<TreeDemand>& demands,
-                                          Deadline deadline);
+                                          Preference preference, Deadline deadline);
 
 }  // namespace tutti

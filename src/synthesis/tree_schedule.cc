@@ -7,12 +7,19 @@
 namespace tutti {
 namespace {
 
+constexpr int kMostChannels = 16;  // so that programs may have a few instances, and engines limits
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class TreeSchedule {
  public:
   TreeSchedule(Routes& routes, const Shape& shape, const std::vector<RankLink>& links)
-      : topology_(routes.topology()), shape_(shape), links_(links), loads_(topology_.links().size(), 0) {
+      : topology_(routes.topology()),
+        period_(routes.period()),
+        shape_(shape),
+        links_(links),
+        loads_(topology_.links().size(), 0),
+        trees_on_(links.size(), 0) {
     next_chunk_.assign(at(shape.ranks), 0);
   }
 
@@ -53,8 +60,15 @@ class TreeSchedule {
       for (const int physical : link.routes[at(channel)]) loads_[at(physical)] += copies;
       came_by[at(link.to)] = static_cast<int>(hops_.size());
       hops_.push_back({came_by[at(link.from)], static_cast<double>(copies), link.routes[at(channel)]});
-      transfers_.push_back({chunk, link.from, link.to, channel});
+      transfers_.push_back({chunk, link.from, link.to, channel + period_ * lane_of(index)});
     }
+  }
+
+  /// Trees of a broadcast are few, and at different heights when they come to the same pair of ranks; on channels of
+  /// their own they do not wait for one another.
+  int lane_of(int link) {
+    if (shape_.collective != Collective::broadcast) return 0;
+    return trees_on_[at(link)]++ % std::max(kMostChannels / period_, 1);
   }
 
   int least_loaded(const RankLink& link) const {
@@ -68,9 +82,11 @@ class TreeSchedule {
   }
 
   const Topology& topology_;
+  int period_;
   Shape shape_;
   const std::vector<RankLink>& links_;
   std::vector<double> loads_;    // [physical link] chunks
+  std::vector<int> trees_on_;    // [rank link]
   std::vector<int> next_chunk_;  // [root]
   std::vector<Hop> hops_;
   std::vector<Transfer> transfers_;  // [hop], of its first copy
