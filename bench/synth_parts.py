@@ -21,7 +21,7 @@ def row(what, unit, measured, at_most=None, at_least=None, **context):
     met = (at_most is None or measured <= at_most) and (at_least is None or measured >= at_least)
     bar = at_most if at_least is None else at_least
     sense = "" if bar is None else "at most" if at_least is None else "at least"
-    return {"what": what, "unit": unit, "measured": round(measured, 4), "bar": bar, "sense": sense, "met": met, **context}
+    return {"what": what, "unit": unit, "measured": round(measured, 4) + 0.0, "bar": bar, "sense": sense, "met": met, **context}
 
 
 def lost(what, unit, bar, why):

@@ -10,11 +10,11 @@
 
 #include "algorithm/algorithm.hpp"
 #include "program/check.hpp"
-#include "synthesis/exchange.hpp"
-#include "synthesis/greedy.hpp"
+#include "synthesis/exchange/exchange.hpp"
+#include "synthesis/greedy/greedy.hpp"
 #include "synthesis/lower.hpp"
-#include "synthesis/packed_trees.hpp"
-#include "synthesis/taccl.hpp"
+#include "synthesis/taccl/taccl.hpp"
+#include "synthesis/trees/packed_trees.hpp"
 
 namespace tutti {
 
@@ -170,12 +170,17 @@ bool exchanges(const SynthesisTask& task) { return task.collective == Collective
 
 void make_exchanged(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
   const double enough = task.bound == nullptr ? 0 : task.bound->for_large().rate.value();
-  auto exchange = make_exchange(task.routes, {.enough = enough, .plan = task.plan}, deadline.seconds_left());
-  if (!exchange) return;
-  const std::string generator = exchange->schedule.generator;
-  const auto schedule = examined(std::move(exchange->schedule));
-  if (!schedule) return;
-  if (auto program = lower(*schedule, options_for(task, "exchange", 1))) propose({generator, std::move(*program), 0});
+  for (const int chunks : {ExchangeOptions{}.most_chunks, 1}) {  // whole blocks are better where latency counts
+    const ExchangeOptions options{.most_chunks = chunks, .enough = enough, .plan = task.plan};
+    auto exchange = make_exchange(task.routes, options, deadline.seconds_left());
+    if (!exchange) return;
+    const std::string generator =
+        fmt::format("{}{}", exchange->schedule.generator, chunks == 1 ? ", whole blocks" : "");
+    const auto schedule = examined(std::move(exchange->schedule));
+    if (!schedule) return;
+    auto program = lower(*schedule, options_for(task, "exchange", 1));
+    if (!program || !propose({generator, std::move(*program), 0})) return;
+  }
 }
 
 bool is_greedy(const SynthesisTask& task) { return task.collective != Collective::all_to_all; }

@@ -54,8 +54,7 @@ class Teller {
   void tell() {
     count_uses();
     keep_own();
-    for (const std::uint32_t index : moves_.of(part_.rank())) {
-      const Move& move = moves_.all[index];
+    for (const Move& move : moves_.of(part_.rank())) {
       if (move.from == part_.rank()) {
         worker(move.to, kNobody, move.channel).send(held(move));
       } else if (move.reduces) {
@@ -77,8 +76,7 @@ class Teller {
   };
 
   void count_uses() {
-    for (const std::uint32_t index : moves_.of(part_.rank())) {
-      const Move& move = moves_.all[index];
+    for (const Move& move : moves_.of(part_.rank())) {
       for (int i = 0; i < move.count; ++i) {
         Standing& standing = standings_[move.chunk + i];
         ++standing.uses;
@@ -182,12 +180,13 @@ int width_of(const Schedule& schedule, const LowerOptions& options) {
 
 Result<Program> assemble(std::vector<Move> moves, const Purpose& purpose, const LowerOptions& options, int width,
                          int phases) {
-  if (options.channels < 1 || options.instances < 1 || options.routes_period < 1)
+  if (options.channels < 1 || options.instances < 1 || options.routes_period < 1 ||
+      phases * options.channels * options.routes_period > kMostChannels)
     return fail(ErrorCode::invalid_argument, fmt::format("a program cannot have {} channels, {} instances, {} routes",
                                                          options.channels, options.instances, options.routes_period));
   for (Move& move : moves) move.channel += width * (move.chunk % options.channels);
   if (options.merges) moves = merged(std::move(moves), purpose);
-  const auto kept = std::make_shared<const Moves>(by_rank(std::move(moves), purpose.shape.ranks));
+  const auto kept = std::make_shared<const Moves>(by_rank(moves, purpose.shape.ranks));
   return generate::assemble({.name = options.name,
                              .shape = purpose.shape,
                              .in_place = purpose.shape.collective != Collective::all_to_all,

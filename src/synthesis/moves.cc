@@ -22,7 +22,10 @@ std::vector<Move> forwards(const Schedule& schedule, int first_channel) {
   std::vector<Move> moves;
   moves.reserve(schedule.transfers.size());
   for (const Transfer& transfer : schedule.transfers)
-    moves.push_back({transfer.chunk, 1, transfer.from, transfer.to, first_channel + transfer.channel, false});
+    moves.push_back({.chunk = transfer.chunk,
+                     .from = transfer.from,
+                     .to = transfer.to,
+                     .channel = static_cast<std::uint8_t>(first_channel + transfer.channel)});
   return moves;
 }
 
@@ -30,7 +33,11 @@ std::vector<Move> backwards(const Schedule& schedule, int first_channel, bool re
   std::vector<Move> moves;
   moves.reserve(schedule.transfers.size());
   for (auto transfer = schedule.transfers.rbegin(); transfer != schedule.transfers.rend(); ++transfer)
-    moves.push_back({transfer->chunk, 1, transfer->to, transfer->from, first_channel + transfer->channel, reduces});
+    moves.push_back({.chunk = transfer->chunk,
+                     .from = transfer->to,
+                     .to = transfer->from,
+                     .channel = static_cast<std::uint8_t>(first_channel + transfer->channel),
+                     .reduces = reduces});
   return moves;
 }
 
@@ -87,9 +94,10 @@ class Merger {
   bool fits(const Open& open, const Move& move, const Cell& source, const Cell& target, Buffer arrival) const {
     const Move& first = moves_[open.index];
     const auto then = static_cast<std::int64_t>(open.index);
-    return move.chunk == first.chunk + first.count && source.touched < then && target.touched < then &&
-           open.source == source.place && open.before == target.place && open.arrival == arrival &&
-           source.place != Buffer::scratch && arrival != Buffer::scratch && side_by_side(move);
+    return move.chunk == first.chunk + first.count && first.count < kMostMovedTogether && source.touched < then &&
+           target.touched < then && open.source == source.place && open.before == target.place &&
+           open.arrival == arrival && source.place != Buffer::scratch && arrival != Buffer::scratch &&
+           side_by_side(move);
   }
 
   /// Cells of an exchange's blocks lie side by side only within a block.
@@ -118,18 +126,16 @@ std::vector<Move> merged(std::vector<Move> moves, const Purpose& purpose) {
   return std::move(merger).finish();
 }
 
-Moves by_rank(std::vector<Move> moves, int ranks) {
+Moves by_rank(const std::vector<Move>& moves, int ranks) {
   Moves sorted;
   sorted.first_of.assign(static_cast<std::size_t>(ranks) + 1, 0);
   const auto end_of = [&](int rank) -> std::size_t& { return sorted.first_of[static_cast<std::size_t>(rank) + 1]; };
   for (const Move& move : moves) ++end_of(move.from), ++end_of(move.to);
   for (int rank = 0; rank < ranks; ++rank) end_of(rank) += sorted.first_of[static_cast<std::size_t>(rank)];
-  sorted.of_ranks.resize(moves.size() * 2);
+  sorted.all.resize(moves.size() * 2);
   auto next = sorted.first_of;
-  for (std::uint32_t index = 0; index < moves.size(); ++index)
-    for (const int rank : {moves[index].from, moves[index].to})
-      sorted.of_ranks[next[static_cast<std::size_t>(rank)]++] = index;
-  sorted.all = std::move(moves);
+  for (const Move& move : moves)
+    for (const int rank : {move.from, move.to}) sorted.all[next[static_cast<std::size_t>(rank)]++] = move;
   return sorted;
 }
 

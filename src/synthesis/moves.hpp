@@ -10,24 +10,26 @@
 
 namespace tutti {
 
+/// Small, since an exchange among a thousand ranks has tens of millions.
 struct Move {
   int chunk = 0;  // the first of `count` consecutive ones
-  int count = 1;
   int from = 0;
   int to = 0;
-  int channel = 0;
+  std::uint16_t count = 1;
+  std::uint8_t channel = 0;
   bool reduces = false;
 };
+inline constexpr int kMostMovedTogether = 1 << 15;
+inline constexpr int kMostChannels = 1 << 8;
 
-/// The moves of a program in their order, and which of them concern a rank.
+/// The moves of a program: those of each rank side by side, in their order; so every move is there twice.
 struct Moves {
   std::vector<Move> all;
-  std::vector<std::uint32_t> of_ranks;  // indices into `all`, rank after rank, ascending within
-  std::vector<std::size_t> first_of;    // [rank] where its indices begin; one more at the end
+  std::vector<std::size_t> first_of;  // [rank] where its moves begin; one more at the end
 
-  std::span<const std::uint32_t> of(int rank) const {
+  std::span<const Move> of(int rank) const {
     const auto at = static_cast<std::size_t>(rank);
-    return {of_ranks.data() + first_of[at], first_of[at + 1] - first_of[at]};
+    return {all.data() + first_of[at], first_of[at + 1] - first_of[at]};
   }
 };
 
@@ -49,6 +51,6 @@ std::vector<Move> backwards(const Schedule& schedule, int first_channel, bool re
 /// as they are.
 std::vector<Move> merged(std::vector<Move> moves, const Purpose& purpose);
 
-Moves by_rank(std::vector<Move> moves, int ranks);
+Moves by_rank(const std::vector<Move>& moves, int ranks);
 
 }  // namespace tutti

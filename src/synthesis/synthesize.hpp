@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "bound/bound.hpp"
 #include "program/program.hpp"
-#include "synthesis/bound.hpp"
 #include "topology/format_taccl.hpp"
 #include "topology/sketch.hpp"
 #include "topology/topology.hpp"
