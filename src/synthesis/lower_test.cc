@@ -39,7 +39,7 @@ Schedule random_schedule(Collective collective, int ranks, int chunks, std::mt19
     Spread& spread = spreads[random() % spreads.size()];
     // What is not copied goes on from where it came last.
     const int from = copies ? spread.holders[random() % spread.holders.size()] : spread.holders.back();
-    schedule.transfers.push_back({spread.chunk, from, spread.others.back(), 0});
+    schedule.transfers.push_back({spread.chunk, from, spread.others.back(), int(random() % 3)});
     spread.holders.push_back(spread.others.back());
     spread.others.pop_back();
   }

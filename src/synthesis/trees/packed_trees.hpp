@@ -2,9 +2,10 @@
 // every rank's block (or the root's vector) streams down several at once and no link carries more than the bound allows
 // (Edmonds; ForestColl). Trees are kept low, for small sizes and short pipelines.
 //
-// Switches are replaced first: by links between ranks, guessed (offsets around a switch, rails) and certified, since
-// the bound of what is left must equal the bound of the whole; where no guess is good enough, by exact edge splitting.
-// Where a group of symmetries moves every rank to every other, one rank's trees serve all (symmetric_trees.hpp).
+// Where translations move ranks to one another, the trees of one rank of each orbit serve all (symmetric_trees.hpp);
+// broadcasts on machines of several nodes go through trees of nodes (node_broadcast.hpp). Elsewhere, and where these
+// lose more than a percent, trees are packed by Edmonds' theorem (tree_growth.hpp), after switches were replaced by
+// links between ranks (rank_graph.hpp): wirings are guessed, and judged by the flows they leave.
 // Pure functions.
 #pragma once
 

@@ -57,7 +57,6 @@ class Growth {
  public:
   Growth(const SymmetricGraph& graph, int copies, double most_time)
       : graph_(graph),
-        copies_(copies),
         trees_(static_cast<int>(graph.homes.size()) * copies),
         depth_(at(trees_), std::vector<int>(at(graph.ranks), -1)),
         free_(graph.time_of_use.size(), 0),
@@ -188,7 +187,10 @@ class Growth {
   void take_turn(int index, double time) {
     PortState& state = ports_[at(index)];
     if (!has_budget(state.port, 1)) return;  // for good
-    if (const double start = free_from(state.port); start > time) return turns_.emplace(start, index), void();
+    if (const double start = free_from(state.port); start > time) {
+      turns_.emplace(start, index);
+      return;
+    }
     double next_arrival = -1;
     if (const auto choice = choose(state, time, next_arrival)) {
       carry(state, *choice, time);
@@ -266,7 +268,6 @@ class Growth {
   }
 
   const SymmetricGraph& graph_;
-  int copies_;
   int trees_;
   std::vector<std::vector<int>> depth_;      // [tree][rank]; -1: not there yet
   std::vector<double> free_;                 // [orbit] from when on
