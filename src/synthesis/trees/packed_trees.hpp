@@ -2,8 +2,8 @@
 // every rank's block (or the root's vector) streams down several at once and no link carries more than the bound allows
 // (Edmonds; ForestColl). Trees are kept low, for small sizes and short pipelines.
 //
-// Switches are replaced first: by links between ranks, guessed (offsets around a switch, rails) and certified, since
-// the bound of what is left must equal the bound of the whole; where no guess is good enough, by exact edge splitting.
+// Switches are replaced first: by links between ranks, guessed (offsets around a switch, rails) and certified by flows;
+// the guess that loses least against the bound of the whole is taken.
 // Where a group of symmetries moves every rank to every other, one rank's trees serve all (symmetric_trees.hpp).
 // Pure functions.
 #pragma once
