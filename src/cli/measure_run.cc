@@ -103,20 +103,23 @@ class JobMeasurement {
     return gather(mine, done);
   }
 
-  /// Every rank gets what all have measured, in the order of pairs.
+  /// Every rank gets what all have measured, in the order of pairs. A rank has led once in each pair it is part of.
   Status gather(const std::vector<PairTimes>& mine, std::size_t pairs) {
-    const auto ranks = static_cast<std::size_t>(communicator_.size());
-    std::vector<PairRecord> own(ranks), all(ranks * ranks);
-    for (const PairTimes& pair : mine) own[static_cast<std::size_t>(pair.to)] = packed(pair);
-    const Status gathered =
-        communicator_.all_gather(own.data(), all.data(), sizeof(PairRecord) * ranks, DataType::uint8);
-    if (!gathered) return gathered;
     const auto order = pairs_in_rounds(found_.ranks());
+    std::vector<std::size_t> bytes(static_cast<std::size_t>(communicator_.size()));
     for (std::size_t i = 0; i < pairs; ++i)
-      for (const auto& [from, to] : {order[i], std::pair(order[i].second, order[i].first)}) {
-        const PairRecord& record = all[static_cast<std::size_t>(from) * ranks + static_cast<std::size_t>(to)];
-        found_.pairs.push_back(unpacked(record, from, to));
-      }
+      for (const int rank : {order[i].first, order[i].second})
+        bytes[static_cast<std::size_t>(rank)] += sizeof(PairRecord);
+    std::vector<PairRecord> own, all(2 * pairs);
+    for (const PairTimes& pair : mine) own.push_back(packed(pair));
+    const Status gathered = communicator_.all_gather_v(own.data(), all.data(), bytes, {}, DataType::uint8);
+    if (!gathered) return gathered;
+    std::vector<std::size_t> next(bytes.size());  // record of each rank
+    for (std::size_t rank = 1; rank < next.size(); ++rank)
+      next[rank] = next[rank - 1] + bytes[rank - 1] / sizeof(PairRecord);
+    for (std::size_t i = 0; i < pairs; ++i)
+      for (const auto& [from, to] : {order[i], std::pair(order[i].second, order[i].first)})
+        found_.pairs.push_back(unpacked(all[next[static_cast<std::size_t>(from)]++], from, to));
     return {};
   }
 

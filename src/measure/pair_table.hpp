@@ -27,7 +27,9 @@ class PairTable {
   void level();
 
  private:
-  std::size_t index(int from, int to) const { return static_cast<std::size_t>(from * ranks() + to); }
+  std::size_t index(int from, int to) const {
+    return static_cast<std::size_t>(from) * host_of_.size() + static_cast<std::size_t>(to);
+  }
   void fill_gaps();
 
   std::vector<int> host_of_;

@@ -58,6 +58,7 @@ class Simulator {
   static Result<Simulator> of(const Program& program, Routes& routes);
   ~Simulator();
   Simulator(Simulator&&) noexcept;
+  Simulator& operator=(Simulator&&) noexcept;
 
   /// Fails with a deadlock named by the steps that wait.
   Result<Simulation> run(const SimulationOptions& options) const;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Hosts on one switch, whose every ordered pair has a rate of its own. `make_mesh HOSTS` makes hosts as network
 # namespaces, numbered from 0, each with the interface mesh; host N is 198.18.0.(N+1). `shape HOST KBIT RATE...` has a
-# host send at most KBIT per second in sum, and to host 0, 1, ... at most the RATE in that place; its own counts for nothing.
+# host send at most KBIT per second in sum, and to host 0, 1, ... at most the RATE in that place, also in kilobits.
 # Sourced, it gives these functions. Run, `mesh.sh HOSTS`, it makes the hosts, prints a line `host N NAMESPACE` for each
 # and then `ready`, and obeys the lines of its input: a function and its arguments, each answered by `done`, or by
 # `failed`. At the end of its input all is removed.
@@ -27,8 +27,8 @@ make_mesh() {
     ip -n "$switch" link set "port$host" master core
     ip -n "$switch" link set "port$host" up
     ip -n "$name" addr add "198.18.0.$((host + 1))/24" dev mesh
-    # What the kernel hands down at once is free of charge to an idle bucket, and blocks small messages behind it: packets.
-    ip netns exec "$name" ethtool -K mesh tso off gso off >/dev/null 2>&1 || ip -n "$name" link set mesh gso_max_size 1514
+    # What the kernel hands down at once passes an idle bucket for nothing, and blocks small messages behind it.
+    ip -n "$name" link set mesh gso_max_size 1514
     ip -n "$name" link set mesh up
     # BBR takes the first packets through a token bucket for the speed of the path.
     ip netns exec "$name" sh -c 'cd /proc/sys/net/ipv4 && echo cubic >tcp_congestion_control ||
