@@ -1,12 +1,12 @@
 // TACCL's own examples through TACCL's stages (synthesis/taccl.hpp): a table of what each took, and of what its model
 // says the result takes. Fails where one has no result, or takes longer than TACCL's examples may: taccl_bench EXAMPLES
-#include "synthesis/taccl.hpp"
+#include "synthesis/taccl/taccl.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "synthesis/taccl_shipped.hpp"
+#include "synthesis/taccl/taccl_shipped.hpp"
 
 namespace {
 

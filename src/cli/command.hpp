@@ -30,8 +30,9 @@ void add_status(CLI::App& app, int& status);
 void add_top(CLI::App& app, int& status);
 void add_synth(CLI::App& app, int& status);
 void add_topo(CLI::App& app, int& status);
-/// Hangs `bound` and `check` on the group `topo`.
+/// These hang `bound`, `check` and `trees` on the group `topo`.
 void add_topo_bound(CLI::App& group, int& status);
+void add_topo_trees(CLI::App& group, int& status);
 /// Hangs `measure` on it.
 void add_topo_measure(CLI::App& group, const Arguments& arguments, int& status);
 void add_trace(CLI::App& app, int& status);

@@ -11,13 +11,13 @@
 
 #include "algorithm/algorithm.hpp"
 #include "base/text_file.hpp"
+#include "bound/bound.hpp"
 #include "cli/command.hpp"
 #include "cli/parse.hpp"
 #include "cli/simulate_trace.hpp"
 #include "program/format.hpp"
 #include "simulation/references.hpp"
 #include "simulation/timeline.hpp"
-#include "synthesis/bound.hpp"
 #include "topology/load.hpp"
 
 namespace tutti::cli {

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "base/text_file.hpp"
+#include "bound/certificate.hpp"
 #include "program/check.hpp"
 #include "program/format.hpp"
 #include "program/format_mscclpp.hpp"
 #include "program/format_nccl_tuner.hpp"
-#include "synthesis/certificate.hpp"
 #include "topology/format_json.hpp"
 
 namespace tutti::cli {

@@ -70,6 +70,7 @@ void add_topo(CLI::App& app, int& status) {
   command->add_flag("--json", options->json, "the topology in our own format");
   command->callback([options, &status] { status = show(*options); });
   add_topo_bound(*group, status);
+  add_topo_trees(*group, status);
   group->add_subcommand("list", "The built-in topologies and their parameters")->callback([&status] {
     status = list();
   });

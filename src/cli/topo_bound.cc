@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "base/text_file.hpp"
+#include "bound/bound.hpp"
+#include "bound/check_certificate.hpp"
 #include "cli/command.hpp"
 #include "cli/parse.hpp"
-#include "synthesis/bound.hpp"
-#include "synthesis/check_certificate.hpp"
 #include "topology/load.hpp"
 
 namespace tutti::cli {

@@ -9,7 +9,7 @@ namespace tutti {
 namespace {
 
 constexpr std::int64_t kMaxStepsOfAllRanks = 1 << 26;
-constexpr std::int64_t kMaxStepsHeld = 1 << 22;
+constexpr std::int64_t kMaxStepsWithoutPattern = 1 << 22;
 constexpr std::size_t kLongestRound = 64;  // steps in a loop's body
 constexpr std::size_t kFewestRounds = 3;   // any two values are an arithmetic sequence
 
@@ -131,6 +131,15 @@ class Rounds {
   }
   std::size_t count() const { return count_; }
 
+  /// Whether there can be three rounds, by the first step of each: for nearly all periods, there cannot.
+  static bool can_be(const std::vector<PatternNode>& nodes, std::size_t begin, std::size_t period) {
+    static_assert(kFewestRounds == 3);
+    const StepPattern& first = nodes[begin].step;
+    const StepPattern& second = nodes[begin + period].step;
+    const StepPattern& third = nodes[begin + 2 * period].step;
+    return goes_on(first, second, second, third) && first.prototype == second.prototype;
+  }
+
   /// The body's steps, as functions of loop `depth`.
   std::vector<PatternNode> body(std::size_t depth) const {
     const auto first = nodes_.begin() + static_cast<std::ptrdiff_t>(begin_);
@@ -153,18 +162,22 @@ class Rounds {
     return a.rank == b.rank && a.mod == b.mod && a.plus == b.plus && a.loop == b.loop;
   }
 
-  bool follows(std::size_t at) const {
-    const StepPattern& before = nodes_[at - period_].step;
-    const StepPattern& here = nodes_[at].step;
-    if (before.prototype != here.prototype) return false;
-    const std::size_t in_body = begin_ + (at - begin_) % period_;
-    const StepPattern& first = nodes_[in_body].step;
-    const StepPattern& second = nodes_[in_body + period_].step;
+  /// Whether the numbers change from `before` to `here` as they do from `first` to `second`, two steps alike.
+  static bool goes_on(const StepPattern& first, const StepPattern& second, const StepPattern& before,
+                      const StepPattern& here) {
+    if (before.numbers.size() != here.numbers.size() || first.numbers.size() != here.numbers.size() ||
+        second.numbers.size() != here.numbers.size())
+      return false;
     for (std::size_t n = 0; n < here.numbers.size(); ++n) {
       if (!same_but_base(before.numbers[n], here.numbers[n])) return false;
       if (change(before.numbers[n], here.numbers[n]) != change(first.numbers[n], second.numbers[n])) return false;
     }
-    return true;
+    return before.prototype == here.prototype;
+  }
+
+  bool follows(std::size_t at) const {
+    const std::size_t in_body = begin_ + (at - begin_) % period_;
+    return goes_on(nodes_[in_body].step, nodes_[in_body + period_].step, nodes_[at - period_].step, nodes_[at].step);
   }
 
   const std::vector<PatternNode>& nodes_;
@@ -183,6 +196,7 @@ Loop longest_loop(const std::vector<PatternNode>& nodes, std::size_t begin) {
   Loop best;
   const std::size_t left = nodes.size() - begin;
   for (std::size_t period = 1; period <= kLongestRound && period * kFewestRounds <= left; ++period) {
+    if (!Rounds::can_be(nodes, begin, period)) continue;
     const std::size_t rounds = Rounds(nodes, begin, nodes.size(), period).count();
     if (rounds >= kFewestRounds && rounds * period > best.rounds * best.period) best = {period, rounds};
     if (best.rounds * best.period == left) break;
@@ -269,26 +283,24 @@ Status check_size(std::int64_t steps, std::int64_t limit, std::string_view of_wh
 
 }  // namespace
 
-Result<ProgramPattern> fold(const Program& program) {
+Result<std::optional<RankPattern>> fold_all(const Program& program) {
   const RankProgram first = program.part(0);
   const std::int64_t steps = steps_in(first);
   if (const Status size = check_size(steps, kMaxStepsOfRank, "of rank 0"); !size) return tl::unexpected(size.error());
   if (const Status size = check_size(steps * program.shape.ranks, kMaxStepsOfAllRanks, "of all ranks"); !size)
     return tl::unexpected(size.error());
-  ProgramPattern pattern;
-  if (auto all = pattern_of_all(program, first)) {
-    pattern.parts.push_back(std::move(*all));
-    return pattern;
-  }
-  std::int64_t held = 0;
+  return pattern_of_all(program, first);
+}
+
+Status fold_each(const Program& program, const std::function<void(const RankPattern&)>& take) {
+  std::int64_t taken = 0;
   for (int rank = 0; rank < program.shape.ranks; ++rank) {
     const RankProgram part = program.part(rank);
-    held += steps_in(part);
-    const Status size = check_size(held, kMaxStepsHeld, "of ranks that share no pattern");
-    if (!size) return tl::unexpected(size.error());
-    pattern.parts.push_back(pattern_of_one(part));
+    taken += steps_in(part);
+    if (Status size = check_size(taken, kMaxStepsWithoutPattern, "of ranks that share no pattern"); !size) return size;
+    take(pattern_of_one(part));
   }
-  return pattern;
+  return {};
 }
 
 }  // namespace tutti

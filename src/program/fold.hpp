@@ -2,14 +2,20 @@
 // rounds of a loop. The pattern found expands to exactly the same parts.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "program/pattern.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
 
-/// One pattern for all ranks where there is one, else a pattern for each rank. Looks at every rank's part.
-/// Fails where a part exceeds kMaxStepsOfRank, where all parts together exceed 64 Mi steps, or where they share no
-/// pattern and exceed 4 Mi.
-Result<ProgramPattern> fold(const Program& program);
+/// The one pattern of all ranks, where there is one. Looks at every rank's part.
+/// Fails where a part exceeds kMaxStepsOfRank, or all parts together exceed 64 Mi steps.
+Result<std::optional<RankPattern>> fold_all(const Program& program);
+
+/// Each rank's own pattern, one after the other: no two are held at a time. Fails where all parts together exceed 4 Mi
+/// steps, having handed out those before.
+Status fold_each(const Program& program, const std::function<void(const RankPattern&)>& take);
 
 }  // namespace tutti

@@ -32,13 +32,10 @@ std::string one_line(const Json& value, std::size_t width) {
   return line + (object ? "}" : "]");
 }
 
-/// Values that fit stand on one line; longer ones on a line for each element.
-void write_value(const Json& value, std::size_t indent, std::size_t used, std::string& out) {
-  const std::string line = one_line(value, kLineWidth);
-  if (!value.is_structured() || value.empty() || (!line.empty() && used + line.size() <= kLineWidth)) {
-    out += line.empty() ? scalar_text(value) : line;
-    return;
-  }
+void write_value(const Json& value, std::size_t indent, std::size_t used, std::string& out);
+
+/// An object or array without its closing bracket, a line for each element.
+void write_members(const Json& value, std::size_t indent, std::string& out) {
   const bool object = value.is_object();
   out += object ? "{" : "[";
   bool first = true;
@@ -50,9 +47,19 @@ void write_value(const Json& value, std::size_t indent, std::size_t used, std::s
     out += key;
     write_value(*at, indent + 2, indent + 3 + key.size(), out);
   }
+}
+
+/// Values that fit stand on one line; longer ones on a line for each element.
+void write_value(const Json& value, std::size_t indent, std::size_t used, std::string& out) {
+  const std::string line = one_line(value, kLineWidth);
+  if (!value.is_structured() || value.empty() || (!line.empty() && used + line.size() <= kLineWidth)) {
+    out += line.empty() ? scalar_text(value) : line;
+    return;
+  }
+  write_members(value, indent, out);
   out += '\n';
   out.append(indent, ' ');
-  out += object ? "}" : "]";
+  out += value.is_object() ? "}" : "]";
 }
 
 Json size_json(std::uint64_t bytes) {
@@ -205,22 +212,27 @@ Json head_of(const Program& program) {
 }  // namespace
 
 Result<std::string> save_json(const Program& program) {
-  const Result<ProgramPattern> pattern = fold(program);
+  const auto pattern = fold_all(program);
   if (!pattern) return tl::unexpected(pattern.error());
   Json json = head_of(program);
   const int ranks = program.shape.ranks;
-  if (pattern->parts.size() == 1) {
-    json["every_rank"] = PartWriter(ranks, 0, ranks - 1).write(pattern->parts.front());
-  } else {
-    Json parts = Json::array();
-    for (int rank = 0; rank < ranks; ++rank)
-      parts.push_back(PartWriter(ranks, rank, rank).write(pattern->parts[static_cast<std::size_t>(rank)]));
-    json["ranks"] = std::move(parts);
-  }
   std::string text;
-  write_value(json, 0, 0, text);
-  text += '\n';
-  return text;
+  if (*pattern) {
+    json["every_rank"] = PartWriter(ranks, 0, ranks - 1).write(**pattern);
+    write_value(json, 0, 0, text);
+    return text + '\n';
+  }
+  // Parts of many ranks are written as they come, since all of them at once would take gigabytes.
+  write_members(json, 0, text);
+  text += ",\n  \"ranks\": [";
+  int rank = 0;
+  const Status written = fold_each(program, [&](const RankPattern& part) {
+    text += rank == 0 ? "\n    " : ",\n    ";
+    write_value(PartWriter(ranks, rank, rank).write(part), 4, 5, text);
+    ++rank;
+  });
+  if (!written) return tl::unexpected(written.error());
+  return text + "\n  ]\n}\n";
 }
 
 }  // namespace tutti

@@ -19,7 +19,8 @@ TEST(AnyFile, IsToldByItsContentAndWrittenByItsExtension) {
     expect_same_program(*loaded, ring_all_gather(3));
     std::remove((path + extension).c_str());
   }
-  EXPECT_NE(save_program(ring_all_gather(3), "ring.txt").error().message.find(".json, .xml or .mscclpp.json"), std::string::npos);
+  EXPECT_NE(save_program(ring_all_gather(3), "ring.txt").error().message.find(".json, .xml or .mscclpp.json"),
+            std::string::npos);
   EXPECT_NE(load_program("/nowhere/ring.json").error().message.find("/nowhere/ring.json"), std::string::npos);
   EXPECT_NE(parse_program("ring").error().message.find("neither"), std::string::npos);
 }

@@ -39,6 +39,7 @@ struct Simulator::Prepared {
 Simulator::Simulator(std::unique_ptr<const Prepared> prepared) : prepared_(std::move(prepared)) {}
 Simulator::~Simulator() = default;
 Simulator::Simulator(Simulator&&) noexcept = default;
+Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
 Result<Simulator> Simulator::of(const Program& program, Routes& routes) {
   const Topology& topology = routes.topology();

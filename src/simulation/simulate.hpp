@@ -4,7 +4,7 @@
 // of the same tile. A send takes the route of its channel (topology/routes.hpp), link by link. A link serves one piece
 // after the other, in the order of their coming, each for bytes / capacity; a piece enters the next link `latency`
 // after it began to leave the one before, and has arrived when its last byte has. So a link never carries more than its
-// capacity, and no simulated time is below a bound of synthesis/bound.hpp. The sender's worker goes on when the last
+// capacity, and no simulated time is below a bound of bound/bound.hpp. The sender's worker goes on when the last
 // byte has left the first link. A channel from rank to rank holds `slots` pieces that are not taken out yet: a send
 // waits for room. A receive is done when the piece has arrived. Reductions and local copies take bytes / `memory_rate`,
 // every step `step_seconds` of its worker's time; both cost nothing unless told. One-sided programs are refused: they
@@ -22,7 +22,7 @@
 namespace tutti {
 
 struct SimulationOptions {
-  std::uint64_t bytes = 0;  // of the whole vector, as certificates count (synthesis/certificate.hpp); chunks divide it
+  std::uint64_t bytes = 0;  // of the whole vector, as certificates count (bound/certificate.hpp); chunks divide it
   std::uint64_t tile = 0;   // bytes of a chunk run through the program at a time; 0: all
   int slots = 8;
   double step_seconds = 0;
@@ -58,6 +58,7 @@ class Simulator {
   static Result<Simulator> of(const Program& program, Routes& routes);
   ~Simulator();
   Simulator(Simulator&&) noexcept;
+  Simulator& operator=(Simulator&&) noexcept;
 
   /// Fails with a deadlock named by the steps that wait.
   Result<Simulation> run(const SimulationOptions& options) const;

@@ -10,11 +10,11 @@
 
 #include "algorithm/algorithm.hpp"
 #include "program/check.hpp"
-#include "synthesis/exchange.hpp"
-#include "synthesis/greedy.hpp"
+#include "synthesis/exchange/exchange.hpp"
+#include "synthesis/greedy/greedy.hpp"
 #include "synthesis/lower.hpp"
-#include "synthesis/packed_trees.hpp"
-#include "synthesis/taccl.hpp"
+#include "synthesis/taccl/taccl.hpp"
+#include "synthesis/trees/packed_trees.hpp"
 
 namespace tutti {
 

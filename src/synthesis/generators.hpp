@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "bound/bound.hpp"
 #include "program/program.hpp"
-#include "synthesis/bound.hpp"
 #include "synthesis/synthesize.hpp"
 #include "topology/routes.hpp"
 #include "topology/sketch.hpp"

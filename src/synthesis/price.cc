@@ -8,8 +8,7 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kLeastTile = 4096;
-constexpr double kWorthwhile = 0.998;  // of the time before
-constexpr int kPatience = 2;           // halvings without a gain: the first may only fill the pipeline unevenly
+constexpr int kPatience = 2;  // halvings without a gain: the first may only fill the pipeline unevenly
 
 bool splits_vector(Collective collective) {
   switch (collective) {
@@ -32,22 +31,25 @@ std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes) {
   return (bytes + chunks - 1) / chunks;
 }
 
-Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes, std::uint64_t most_pieces) {
+Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes, const PriceLimits& limits) {
   Price best;
   const std::uint64_t chunk = chunk_bytes(shape, bytes);
+  const double worthwhile = 1 - limits.worthwhile;
   int in_vain = 0;
   for (std::uint64_t tiles = 1; in_vain < kPatience; tiles *= 2) {
     const std::uint64_t tile = tiles == 1 ? 0 : std::bit_ceil(chunk) / tiles;  // the same for sizes of the same kind
-    if (tiles > 1 && (tile < kLeastTile || simulator.pieces() * tiles > most_pieces)) break;
+    if (tiles > 1 && (tile < kLeastTile || simulator.pieces() * tiles > limits.most_pieces)) break;
     const auto simulated = simulator.run({.bytes = bytes, .tile = tile});
     if (!simulated) return tl::unexpected(simulated.error());
-    const bool faster = tiles == 1 || simulated->seconds < best.seconds * kWorthwhile;
+    const bool faster = tiles == 1 || simulated->seconds < best.seconds * worthwhile;
     in_vain = faster ? 0 : in_vain + 1;
     if (!faster) continue;
     const auto& busy = simulated->link_busy;
     best = {simulated->seconds, tile, busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end())};
-    // The busiest link has hardly rested: no tile can do better.
-    if (best.seconds * kWorthwhile < best.busiest_link) break;
+    // Where the busiest link has hardly rested, no tile can do better.
+    if (best.seconds * worthwhile < best.busiest_link || best.seconds <= limits.enough ||
+        best.busiest_link >= limits.hopeless)
+      break;
   }
   return best;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "program/program.hpp"
 #include "simulation/simulate.hpp"
@@ -18,11 +19,16 @@ struct Price {
 /// Bytes of a chunk of a program on so many bytes, rounded up.
 std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes);
 
-inline constexpr std::uint64_t kMostPieces = 6'000'000;
+/// How long to look for a better tile.
+struct PriceLimits {
+  double enough = 0;                                          // seconds to be content with
+  double hopeless = std::numeric_limits<double>::infinity();  // seconds: what takes longer is of no use
+  double worthwhile = 0.002;                                  // a gain, as a share of the time
+  std::uint64_t most_pieces = 6'000'000;                      // of a simulation
+};
 
-/// Tries smaller and smaller tiles, as long as they make it faster and no simulation has more than `most_pieces`.
-/// Fails as the simulator does.
+/// Tries smaller and smaller tiles, as long as they make it faster, within the limits. Fails as the simulator does.
 Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_t bytes,
-                    std::uint64_t most_pieces = kMostPieces);
+                    const PriceLimits& limits = {});
 
 }  // namespace tutti

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/xml_text.hpp"
 #include "simulation/simulate.hpp"
 #include "simulation/timeline.hpp"
+#include "synthesis/price.hpp"
 #include "synthesis/published.hpp"
 #include "synthesis/report.hpp"
 #include "synthesis/size_chart.hpp"
@@ -96,15 +98,15 @@ std::string chart(const Topology& topology, const SynthesizedCollective& one) {
   return size_chart(lines);
 }
 
-/// How busy links of each kind are.
-std::string loads(const Topology& topology, const Simulation& run) {
+/// How busy links of each kind are in so many seconds.
+std::string loads(const Topology& topology, const std::vector<double>& busy, double seconds) {
   struct Kind {
     int links = 0;
     double sum = 0, most = 0;
   };
   std::map<std::string, Kind> kinds;
   for (int link = 0; link < topology.link_count(); ++link) {
-    const double load = run.link_busy[static_cast<std::size_t>(link)] / run.seconds;
+    const double load = busy[static_cast<std::size_t>(link)] / seconds;
     Kind& kind = kinds[topology.link(link).name.empty() ? "link" : topology.link(link).name];
     ++kind.links, kind.sum += load, kind.most = std::max(kind.most, load);
   }
@@ -118,24 +120,41 @@ std::string loads(const Topology& topology, const Simulation& run) {
   return out + "</table>\n";
 }
 
-Result<Simulation> run_of(const SynthesizedCollective& one, const Synthesized& size, Routes& routes, bool flights) {
+/// How links are used at the largest size. However it is tiled, they carry the same: in one piece, that is soon known.
+std::string links(const Topology& topology, const Synthesized& size, const Simulator& simulator) {
+  const auto run = simulator.run({.bytes = size.bytes});
+  if (!run) return {};
+  return fmt::format("<h3>Links at {}</h3>\n{}", size_text(size.bytes),
+                     loads(topology, run->link_busy, size.simulated));
+}
+
+/// Over time, if that can be read.
+std::string timeline(const SynthesizedCollective& one, const Synthesized& size, const Simulator& simulator,
+                     Routes& routes) {
   const Program& program = one.found.programs[static_cast<std::size_t>(size.program)];
-  return simulate(program, routes, {.bytes = size.bytes, .tile = program.tile, .keeps_flights = flights});
+  const std::uint64_t chunk = chunk_bytes(program.shape, size.bytes);
+  const std::uint64_t tiles = program.tile == 0 ? 1 : (chunk + program.tile - 1) / program.tile;
+  if (simulator.pieces() * tiles > kMostPieces) return {};
+  const auto run = simulator.run({.bytes = size.bytes, .tile = program.tile, .keeps_flights = true});
+  if (!run) return {};
+  const std::string title = fmt::format("{}, {}", name_of(one.collective), size.generator);
+  return fmt::format("<h3>Timeline at {}</h3>\n<div class=\"wide\">{}</div>\n", size_text(size.bytes),
+                     timeline_svg(*run, routes, title));
 }
 
 /// How links are used at the largest size, and over time at the largest that can still be read.
 std::string runs(const Topology& topology, const SynthesizedCollective& one) {
   Routes routes(topology);
-  const auto largest = run_of(one, one.found.sizes.back(), routes, false);
-  if (!largest) return {};
-  std::string out =
-      fmt::format("<h3>Links at {}</h3>\n{}", size_text(one.found.sizes.back().bytes), loads(topology, *largest));
+  std::string out;
+  int program = -1;  // what the simulator runs
+  Result<Simulator> simulator = fail(ErrorCode::internal, "no program yet");
   for (auto size = one.found.sizes.rbegin(); size != one.found.sizes.rend(); ++size) {
-    const auto run = run_of(one, *size, routes, true);
-    if (!run || run->pieces > kMostPieces) continue;
-    return out +
-           fmt::format("<h3>Timeline at {}</h3>\n<div class=\"wide\">{}</div>\n", size_text(size->bytes),
-                       timeline_svg(*run, routes, fmt::format("{}, {}", name_of(one.collective), size->generator)));
+    if (std::exchange(program, size->program) != size->program)
+      simulator = Simulator::of(one.found.programs[static_cast<std::size_t>(program)], routes);
+    if (!simulator) continue;
+    if (size == one.found.sizes.rbegin()) out += links(topology, *size, *simulator);
+    const std::string shown = timeline(one, *size, *simulator, routes);
+    if (!shown.empty()) return out + shown;
   }
   return out;
 }

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "algorithm/algorithm.hpp"
+#include "bound/bound.hpp"
 #include "simulation/references.hpp"
 #include "simulation/simulate.hpp"
-#include "synthesis/bound.hpp"
 #include "topology/builtin.hpp"
 
 namespace tutti {

@@ -116,7 +116,7 @@ class Search {
       const Best& best = bests_[at];
       const bool hopeless = rate * static_cast<double>(best.kept.bytes) >= best.kept.simulated;
       if (!library && (is_enough(best) || hopeless)) continue;
-      const auto priced = price(*simulator, proposal.program.shape, best.kept.bytes);
+      const auto priced = price(*simulator, proposal.program.shape, best.kept.bytes, limits_for(best, library));
       if (!priced) {
         last_error_ = fmt::format("{}: {}", proposal.generator, priced.error().message);
         return;
@@ -126,6 +126,13 @@ class Search {
       if (proposal.model_seconds > 0) note_rival(proposal.generator + ", its model", at, proposal.model_seconds);
       if (priced->seconds < best.kept.simulated) keep(proposal, *priced, at);
     }
+  }
+
+  /// The library's algorithms need no more care than it takes to hold others against them.
+  PriceLimits limits_for(const Best& best, bool library) const {
+    constexpr double kShareOfEnough = 0.25;  // a better tile costs less than a better program
+    if (library) return {.worthwhile = 0.01, .most_pieces = 100'000};
+    return {.enough = best.kept.bound * (1 + kShareOfEnough * request_.enough), .hopeless = best.kept.simulated};
   }
 
   void keep(const Proposal& proposal, const Price& priced, std::size_t at) {

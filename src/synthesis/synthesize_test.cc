@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <random>
 
+#include "bound/random_topology_test_kit.hpp"
 #include "program/check.hpp"
 #include "simulation/simulate.hpp"
-#include "synthesis/synthesis_test_kit.hpp"
 #include "topology/builtin.hpp"
 
 namespace tutti {

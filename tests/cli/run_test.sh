@@ -246,6 +246,9 @@ topologies() {
   sed 's/"rate": "0.00000000004"/"rate": "0.00000000005"/' proofs/all_gather.0.json >tampered.json
   expect_status 1 "$tutti" topo check tampered.json ndv2.json
   grep -q 'claims 0.00000000005 seconds per byte' err || fail "a tampered certificate was taken"
+  expect_status 0 "$tutti" topo trees torus2d:size=8x8 -o trees.json
+  expect_line out '64 ranks, 1 of them stand for all'
+  grep -q '"tutti trees 1"' trees.json || fail "no trees were written"
   expect_status 1 "$tutti" topo show no-such-topology
   grep -q 'no-such-topology' err || fail "the missing topology is not named"
 }

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "synthesis/certificate.hpp"
+#include "bound/certificate.hpp"
 #include "topology/format_json.hpp"
 #include "topology/format_taccl.hpp"
 #include "topology/load.hpp"
