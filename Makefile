@@ -58,7 +58,11 @@ bench-synth: build ## what synthesis reaches, and what it takes: bounds, NCCL, T
 bench-synth-quick: build ## the same in a minute
 	@bench/synth.py $(BUILD) --quick
 
-.PHONY: bench-synth bench-synth-quick
+bench-synth-lab: build ## synthesized programs on eight hosts with uneven rates, against the ring and all others (root, 15 minutes)
+	@scripts/install-deps bench
+	@tests/labs/synthesis_lab.py $(BUILD)
+
+.PHONY: bench-synth bench-synth-quick bench-synth-lab
 .PHONY: bench-monitor bench-monitor-quick monitor-build
 monitor-build:
 	@scripts/install-deps bench test
