@@ -20,18 +20,25 @@ namespace {
 constexpr int kMostRanksOfXml = 256;
 constexpr int kMostRanksToCheck = 256;  // beyond, the checker takes longer than the search
 
-Status write_program(const std::string& folder, const std::string& stem, const Program& program,
-                     const SynthOutputs& outputs) {
+/// The name of the file; none where the program has more steps than a file can hold.
+Result<std::string> write_program(const std::string& folder, const std::string& stem, const Program& program,
+                                  const SynthOutputs& outputs) {
   if (program.shape.ranks <= kMostRanksToCheck)
     if (const CheckReport report = check(program); !report.ok())
       return fail(ErrorCode::internal, fmt::format("{}: {}", program.name, report.violation->to_string()));
-  if (Status saved = save_program(program, fmt::format("{}/{}.json", folder, stem)); !saved) return saved;
-  if (program.shape.ranks > kMostRanksOfXml && !outputs.xml_always) return {};
+  const std::string name = stem + ".json";
+  const Status native = save_program(program, fmt::format("{}/{}", folder, name));
+  if (!native && native.error().code == ErrorCode::unsupported) {
+    fmt::print(stderr, "no {}: {}\n", name, native.error().message);
+    return "";
+  }
+  if (!native) return tl::unexpected(native.error());
+  if (program.shape.ranks > kMostRanksOfXml && !outputs.xml_always) return name;
   const MscclOptions options{.dialect = outputs.msccl_dialect ? MscclDialect::msccl : MscclDialect::executor};
   const Status saved = save_program(program, fmt::format("{}/{}.xml", folder, stem), options);
   if (!saved)
     fmt::print(stderr, "no {}.xml: {}\n", stem, saved.error().message);  // the format holds less than programs
-  return {};
+  return name;
 }
 
 /// Where the format cannot say it, that is told, and no reason to fail.
@@ -96,11 +103,11 @@ Status write_synthesis(const std::string& folder, const Topology& topology,
     if (Status written = write_bounds(folder + "/bounds", one); !written) return written;
     for (std::size_t i = 0; i < one.found.programs.size(); ++i) {
       const std::string stem = fmt::format("{}.{}", name_of(one.collective), i);
-      const Status written = write_program(folder, stem, one.found.programs[i], outputs);
-      if (!written) return written;
+      const auto file = write_program(folder, stem, one.found.programs[i], outputs);
+      if (!file) return tl::unexpected(file.error());
       if (outputs.mscclpp)
         if (Status plan = write_mscclpp(folder, stem, one.found.programs[i], topology); !plan) return plan;
-      one.files.push_back(stem + ".json");
+      one.files.push_back(*file);
     }
   }
   if (Status written = write_tuner(folder + "/nccl_tuner.csv", topology, synthesized); !written) return written;

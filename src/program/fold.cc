@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kMaxStepsOfAllRanks = 1 << 26;
 constexpr std::int64_t kMaxStepsWithoutPattern = 1 << 22;
+constexpr int kRanksThatTell = 16;         // how many steps ranks have
 constexpr std::size_t kLongestRound = 64;  // steps in a loop's body
 constexpr std::size_t kFewestRounds = 3;   // any two values are an arithmetic sequence
 
@@ -297,6 +298,10 @@ Status fold_each(const Program& program, const std::function<void(const RankPatt
   for (int rank = 0; rank < program.shape.ranks; ++rank) {
     const RankProgram part = program.part(rank);
     taken += steps_in(part);
+    // Where the first ranks show that all together are far too many, the others are not made first.
+    const std::int64_t expected = rank + 1 == kRanksThatTell ? taken / kRanksThatTell * program.shape.ranks / 2 : 0;
+    if (Status far = check_size(expected, kMaxStepsWithoutPattern, "or more of ranks that share no pattern"); !far)
+      return far;
     if (Status size = check_size(taken, kMaxStepsWithoutPattern, "of ranks that share no pattern"); !size) return size;
     take(pattern_of_one(part));
   }

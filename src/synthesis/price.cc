@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tutti {
 
@@ -39,13 +40,14 @@ Result<Price> price(const Simulator& simulator, const Shape& shape, std::uint64_
   for (std::uint64_t tiles = 1; in_vain < kPatience; tiles *= 2) {
     const std::uint64_t tile = tiles == 1 ? 0 : std::bit_ceil(chunk) / tiles;  // the same for sizes of the same kind
     if (tiles > 1 && (tile < kLeastTile || simulator.pieces() * tiles > limits.most_pieces)) break;
-    const auto simulated = simulator.run({.bytes = bytes, .tile = tile});
+    auto simulated = simulator.run({.bytes = bytes, .tile = tile});
     if (!simulated) return tl::unexpected(simulated.error());
     const bool faster = tiles == 1 || simulated->seconds < best.seconds * worthwhile;
     in_vain = faster ? 0 : in_vain + 1;
     if (!faster) continue;
-    const auto& busy = simulated->link_busy;
-    best = {simulated->seconds, tile, busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end())};
+    auto& busy = simulated->link_busy;
+    const double most = busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end());
+    best = {simulated->seconds, tile, most, std::move(busy)};
     // Where the busiest link has hardly rested, no tile can do better.
     if (best.seconds * worthwhile < best.busiest_link || best.seconds <= limits.enough ||
         best.busiest_link >= limits.hopeless)

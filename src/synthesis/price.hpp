@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "program/program.hpp"
 #include "simulation/simulate.hpp"
@@ -12,8 +13,9 @@ namespace tutti {
 
 struct Price {
   double seconds = 0;
-  std::uint64_t tile = 0;   // bytes of a chunk; 0: all
-  double busiest_link = 0;  // seconds it carried something: no tile makes it faster than that
+  std::uint64_t tile = 0;              // bytes of a chunk; 0: all
+  double busiest_link = 0;             // seconds it carried something: no tile makes it faster than that
+  std::vector<double> link_busy = {};  // [link] likewise
 };
 
 /// Bytes of a chunk of a program on so many bytes, rounded up.

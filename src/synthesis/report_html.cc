@@ -33,7 +33,9 @@ th {{ border-bottom: 1px solid #9ca3af; font-weight: 600 }} td.text, th.text {{ 
 
 constexpr std::string_view kRivalColours[] = {"#9ca3af", "#a78bfa", "#f59e0b", "#10b981",
                                               "#f472b6", "#64748b", "#84cc16", "#fb923c"};
-constexpr std::uint64_t kMostPieces = 3'000;  // of a timeline that can still be read
+// Of a timeline that can still be read:
+constexpr std::uint64_t kMostPieces = 3'000;
+constexpr int kMostRows = 128;
 
 double ratio_to_best_rival(const Synthesis& found, std::size_t at, std::string& name) {
   double best = 0;
@@ -120,12 +122,10 @@ std::string loads(const Topology& topology, const std::vector<double>& busy, dou
   return out + "</table>\n";
 }
 
-/// How links are used at the largest size. However it is tiled, they carry the same: in one piece, that is soon known.
-std::string links(const Topology& topology, const Synthesized& size, const Simulator& simulator) {
-  const auto run = simulator.run({.bytes = size.bytes});
-  if (!run) return {};
-  return fmt::format("<h3>Links at {}</h3>\n{}", size_text(size.bytes),
-                     loads(topology, run->link_busy, size.simulated));
+std::string links(const Topology& topology, const Synthesis& found) {
+  const Synthesized& largest = found.sizes.back();
+  return fmt::format("<h3>Links at {}</h3>\n{}", size_text(largest.bytes),
+                     loads(topology, found.link_busy, largest.simulated));
 }
 
 /// Over time, if that can be read.
@@ -142,21 +142,20 @@ std::string timeline(const SynthesizedCollective& one, const Synthesized& size, 
                      timeline_svg(*run, routes, title));
 }
 
-/// How links are used at the largest size, and over time at the largest that can still be read.
-std::string runs(const Topology& topology, const SynthesizedCollective& one) {
+/// At the largest size whose timeline can be read.
+std::string largest_timeline(const Topology& topology, const SynthesizedCollective& one) {
+  if (topology.ranks() > kMostRows) return {};
   Routes routes(topology);
-  std::string out;
   int program = -1;  // what the simulator runs
   Result<Simulator> simulator = fail(ErrorCode::internal, "no program yet");
   for (auto size = one.found.sizes.rbegin(); size != one.found.sizes.rend(); ++size) {
     if (std::exchange(program, size->program) != size->program)
       simulator = Simulator::of(one.found.programs[static_cast<std::size_t>(program)], routes);
     if (!simulator) continue;
-    if (size == one.found.sizes.rbegin()) out += links(topology, *size, *simulator);
-    const std::string shown = timeline(one, *size, *simulator, routes);
-    if (!shown.empty()) return out + shown;
+    std::string shown = timeline(one, *size, *simulator, routes);
+    if (!shown.empty()) return shown;
   }
-  return out;
+  return {};
 }
 
 }  // namespace
@@ -170,7 +169,7 @@ std::string report_html(const Topology& topology, const std::vector<SynthesizedC
         "<h2>{}</h2>\n<p>{} programs in {:.2f} s{}.</p>\n<div class=\"wide\">{}</div>\n<div class=\"wide\">{}</div>\n",
         name_of(one.collective), one.found.programs.size(), one.found.seconds,
         one.found.interrupted ? ", interrupted" : "", table(one), chart(topology, one));
-    out += runs(topology, one);
+    out += links(topology, one.found) + largest_timeline(topology, one);
   }
   return out + "</body></html>\n";
 }

@@ -142,6 +142,7 @@ class Search {
     best.kept.found_after = seconds_since(start_);
     best.program = proposal.program;
     best.tile = priced.tile;
+    if (at + 1 == bests_.size()) result_.link_busy = priced.link_busy;
     tell(proposal.generator, &best);
   }
 

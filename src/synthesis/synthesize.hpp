@@ -74,6 +74,7 @@ struct Synthesis {
   std::vector<Synthesized> sizes;
   std::vector<Program> programs;  // each with the range of sizes it wins, and the tile
   std::vector<Rival> rivals;      // the library's algorithms, and up to 64 ranks what NCCL would run
+  std::vector<double> link_busy;  // [link] seconds, at the largest size
   double seconds = 0;             // the search took
   bool interrupted = false;
 };
