@@ -43,7 +43,9 @@ struct TacclProblem {
   std::vector<std::vector<int>> ports_of;  // [link] the ports it goes through
 
   const TacclLink& link_of(const TacclOption& option) const { return model.links[std::size_t(option.link)]; }
-  int arrival(int chunk, int rank) const { return arrival_of[std::size_t(chunk * model.ranks() + rank)]; }
+  int arrival(int chunk, int rank) const {
+    return arrival_of[std::size_t(chunk) * std::size_t(model.ranks()) + std::size_t(rank)];
+  }
   /// The chunk that starts, and is wanted, where the symmetry takes the chunk's ranks.
   int image_of(int chunk, const Permutation& symmetry) const;
   /// The chunk's options that bring it to the rank.
