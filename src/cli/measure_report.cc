@@ -15,6 +15,8 @@ constexpr std::size_t kMostRows = 128;  // of pairs; the JSON has them all
 
 std::string rate_text(double rate) { return fmt::format("{:.4g}", rate / 1e6); }
 
+std::string shared_text(double rate) { return rate > 0 ? rate_text(rate) + " MB/s" : "not shared"; }
+
 std::string lines_of(const Table& table) {
   std::string text;
   for (const std::string& line : table.lines("", false)) text += line + "\n";
@@ -83,8 +85,8 @@ std::string hosts_text(const Findings& findings) {
                           rate_text(found.memory));
     if (findings.pairs.hosts() < 2) continue;
     if (found.out > 0 || found.in > 0)
-      text += fmt::format("host {}: ranks share a NIC, {} MB/s out, {} MB/s in\n", host, rate_text(found.out),
-                          rate_text(found.in));
+      text += fmt::format("host {}: ranks share a NIC: out {}, in {}\n", host, shared_text(found.out),
+                          shared_text(found.in));
     text += fmt::format("host {}: nearest to the network: rank {}\n", host, fmt::join(found.nearest, ", "));
   }
   return text;

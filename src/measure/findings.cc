@@ -1,8 +1,8 @@
 #include "measure/findings.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <numeric>
 
 #include "measure/plan.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr double kShares = 0.85;   // of the sum of rates alone, below which flows share something
 constexpr double kGains = 1.15;    // by which more peers must change a port's bandwidth to matter
 constexpr double kNearRate = 0.9;  // of the best rate, and times the best latency, to be nearest to a NIC
-constexpr double kNearLatency = 1.25;
+constexpr double kNearLatency = 1.5;
 
 bool shares(const Together& together) { return together.rate < kShares * together.alone; }
 
@@ -91,24 +91,17 @@ Ports ports_of(const Measurements& measurements, const PairTable& pairs, bool lo
 
 /// The ranks whose way to other hosts is the best of their host.
 std::vector<int> nearest_of(const PairTable& pairs, const std::vector<int>& ranks) {
-  std::map<int, std::pair<double, double>> best;  // rate and latency
-  double best_rate = 0, best_latency = 1e300;
-  for (const int rank : ranks)
-    for (const int peer : pairs.peers(rank, false)) {
-      auto& [rate, latency] = best.try_emplace(rank, 0, 1e300).first->second;
-      rate = std::max(rate, pairs.rate(rank, peer));
-      latency = std::min(latency, pairs.latency(rank, peer));
-      best_rate = std::max(best_rate, rate);
-      best_latency = std::min(best_latency, latency);
-    }
+  if (pairs.hosts() < 2) return {};
+  const auto rate_of = [&](int rank) { return pairs.rate(rank, pairs.peers(rank, false).front()); };
+  double best_rate = 0;
+  for (const int rank : ranks) best_rate = std::max(best_rate, rate_of(rank));
+  // Bandwidth first: relays are for large messages.
   std::vector<int> nearest;
-  for (const auto& [rank, figures] : best)
-    if (figures.first >= kNearRate * best_rate && figures.second <= kNearLatency * best_latency)
-      nearest.push_back(rank);
-  // Where the fastest way has not the least latency, bandwidth decides: relays are for large messages.
-  if (nearest.empty())
-    for (const auto& [rank, figures] : best)
-      if (figures.first >= kNearRate * best_rate) nearest.push_back(rank);
+  for (const int rank : ranks)
+    if (rate_of(rank) >= kNearRate * best_rate) nearest.push_back(rank);
+  double least = std::numeric_limits<double>::infinity();
+  for (const int rank : nearest) least = std::min(least, pairs.remote_latency(rank));
+  std::erase_if(nearest, [&](int rank) { return pairs.remote_latency(rank) > kNearLatency * least; });
   return nearest;
 }
 

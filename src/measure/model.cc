@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "measure/layer.hpp"
 
@@ -82,11 +83,11 @@ class Model {
     const HostFinding& found = findings_.hosts[at(host)];
     const int out = topology_.add_nic(fmt::format("host{}.nic.out", host), host);
     const int in = topology_.add_nic(fmt::format("host{}.nic.in", host), host);
-    double least = 1e300;
-    for (const int rank : found.ranks) least = std::min(least, least_latency(rank));
+    double least = std::numeric_limits<double>::infinity();
+    for (const int rank : found.ranks) least = std::min(least, pairs().remote_latency(rank));
     for (const int rank : found.ranks) {
       endpoint_of_[at(rank)] = static_cast<int>(network.endpoints.size());
-      const Rational extra = rounded_latency((least_latency(rank) - least) / 2);
+      const Rational extra = rounded_latency((pairs().remote_latency(rank) - least) / 2);
       const auto to_nic = rounded_rate(findings_.remote.out[at(rank)].rate);
       const auto from_nic = rounded_rate(findings_.remote.in[at(rank)].rate);
       topology_.add_link({topology_.gpu(rank), out, to_nic, extra, "nic"});
@@ -96,20 +97,16 @@ class Model {
     network.endpoints.push_back({out, in, fmt::format("host{}.port", host), host, found.out, found.in});
   }
 
-  double least_latency(int rank) const {
-    double least = 1e300;
-    for (const int peer : pairs().peers(rank, false)) least = std::min(least, pairs().latency(rank, peer));
-    return least;
-  }
-
-  /// The fastest pair of ranks behind two endpoints, and the least latency of any.
+  /// The fastest pair of ranks behind two endpoints, and the latency of most.
   LineFit best(int from, int to) const {
-    LineFit found{1e300, 0, 0, 0};
+    LineFit found;
+    std::vector<double> latencies;
     for (const int a : members_[at(from)])
       for (const int b : members_[at(to)]) {
         found.rate = std::max(found.rate, pairs().rate(a, b));
-        found.latency = std::min(found.latency, pairs().latency(a, b));
+        latencies.push_back(pairs().latency(a, b));
       }
+    found.latency = median(std::move(latencies));
     return found;
   }
 

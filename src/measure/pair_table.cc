@@ -95,6 +95,12 @@ std::vector<int> PairTable::peers(int rank, bool local) const {
   return found;
 }
 
+double PairTable::remote_latency(int rank) const {
+  std::vector<double> latencies;
+  for (const int peer : peers(rank, false)) latencies.push_back(latency(rank, peer));
+  return median(std::move(latencies));
+}
+
 void PairTable::level() {
   std::vector<std::size_t> places;
   std::vector<double> latencies, rates;

@@ -23,6 +23,8 @@ class PairTable {
   int hosts() const;
   /// Ranks of the same host, or of the others, without the rank itself; those it sends to fastest first.
   std::vector<int> peers(int rank, bool local) const;
+  /// The median to all ranks of other hosts: of one peer it is a matter of luck who sleeps and who polls.
+  double remote_latency(int rank) const;
   /// Makes equal what differs by noise: see levelled().
   void level();
 
