@@ -116,7 +116,7 @@ class Runs:
         for certificate in sorted((outcome.folder / "bounds").iterdir()):
             self.judge(self.certificates, outcome, "topo", "check", certificate, topology)
         if outcome.rows[0]["ranks"] <= MOST_RANKS_TO_CHECK:
-            for program in sorted({row["program"] for row in outcome.rows}):
+            for program in sorted({row["program"] for row in outcome.rows} - {""}):
                 self.judge(self.programs, outcome, "program", "check", outcome.folder / program)
 
     def judge(self, tally, outcome, *command):
@@ -134,9 +134,3 @@ class Runs:
         except Failed:
             return None
         return {row["bytes"]: row["simulated_us"] / 1e6 for row in json.loads(text)}
-
-    def methods(self):
-        """The generators `tutti synth` knows."""
-        text, _ = self.run("synth", "--help")
-        line = text[text.index("only these generators:"):]
-        return [word.strip() for word in " ".join(line.split(":", 1)[1].split("-o,")[0].split()).split(",")]
