@@ -73,6 +73,19 @@ int output_chunks(const Shape& shape, int rank) {
   }
 }
 
+int chunks_of_vector(const Shape& shape) {
+  switch (shape.collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+    case Collective::gather:
+    case Collective::scatter:
+      return shape.ranks * shape.chunks;
+    default:
+      return shape.chunks;
+  }
+}
+
 Program make_flat(std::string name, Shape shape, std::vector<RankProgram> parts) {
   Program program;
   program.name = std::move(name);

@@ -137,6 +137,9 @@ struct Shape {
 int input_chunks(const Shape& shape, int rank);
 int output_chunks(const Shape& shape, int rank);
 
+/// Chunks of equal size that the whole vector has: those of all blocks, where each rank's block is split.
+int chunks_of_vector(const Shape& shape);
+
 struct Program {
   std::string name;
   Shape shape;

@@ -13,20 +13,6 @@ namespace {
 
 constexpr double kMostTiles = 1 << 20;
 
-/// Parts of equal size that the vector has in all: of the whole, or of each rank's block.
-int chunks_of_vector(const Shape& shape) {
-  switch (shape.collective) {
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all:
-    case Collective::gather:
-    case Collective::scatter:
-      return shape.ranks * shape.chunks;
-    default:
-      return shape.chunks;
-  }
-}
-
 }  // namespace
 
 struct Simulator::Prepared {

@@ -11,24 +11,10 @@ namespace {
 constexpr std::uint64_t kLeastTile = 4096;
 constexpr int kPatience = 2;  // halvings without a gain: the first may only fill the pipeline unevenly
 
-bool splits_vector(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce:
-    case Collective::reduce:
-    case Collective::broadcast:
-    case Collective::barrier:
-    case Collective::point_to_point:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 std::uint64_t chunk_bytes(const Shape& shape, std::uint64_t bytes) {
-  const int blocks = splits_vector(shape.collective) ? 1 : shape.ranks;
-  const auto chunks = static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(shape.chunks);
+  const auto chunks = static_cast<std::uint64_t>(chunks_of_vector(shape));
   return (bytes + chunks - 1) / chunks;
 }
 

@@ -46,12 +46,6 @@ double ratio_to_best_rival(const Synthesis& found, std::size_t at, std::string& 
   return best / found.sizes[at].simulated;
 }
 
-std::string size_text(std::uint64_t bytes) {
-  for (const auto& [unit, name] : {std::pair{1ULL << 30, "GB"}, {1ULL << 20, "MB"}, {1ULL << 10, "KB"}})
-    if (bytes >= unit) return fmt::format("{:.4g} {}", static_cast<double>(bytes) / static_cast<double>(unit), name);
-  return fmt::format("{} B", bytes);
-}
-
 std::string table(const SynthesizedCollective& one) {
   std::string out =
       "<table><tr><th>size</th><th>simulated us</th><th>bound us</th><th>above it</th><th>GB/s</th><th "
@@ -65,9 +59,10 @@ std::string table(const SynthesizedCollective& one) {
     out += fmt::format(
         "<tr><td>{}</td><td>{:.2f}</td><td>{:.2f}</td><td class=\"{}\">{:.1f} %</td><td>{:.2f}</td><td "
         "class=\"text\">{}</td><td>{}</td><td class=\"text\"><a href=\"{}\">{}</a></td></tr>\n",
-        size_text(size.bytes), size.simulated * 1e6, size.bound * 1e6, size.gap() <= 0.05 ? "good" : "poor",
-        size.gap() * 100, static_cast<double>(size.bytes) / size.simulated / 1e9, escape_xml(size.generator),
-        ratio > 0 ? fmt::format("{:.2f} x {}", ratio, escape_xml(rival)) : "", escape_xml(file), escape_xml(file));
+        size_text(static_cast<double>(size.bytes)), size.simulated * 1e6, size.bound * 1e6,
+        size.gap() <= 0.05 ? "good" : "poor", size.gap() * 100, static_cast<double>(size.bytes) / size.simulated / 1e9,
+        escape_xml(size.generator), ratio > 0 ? fmt::format("{:.2f} x {}", ratio, escape_xml(rival)) : "",
+        escape_xml(file), escape_xml(file));
   }
   return out + "</table>\n";
 }
@@ -124,7 +119,7 @@ std::string loads(const Topology& topology, const std::vector<double>& busy, dou
 
 std::string links(const Topology& topology, const Synthesis& found) {
   const Synthesized& largest = found.sizes.back();
-  return fmt::format("<h3>Links at {}</h3>\n{}", size_text(largest.bytes),
+  return fmt::format("<h3>Links at {}</h3>\n{}", size_text(static_cast<double>(largest.bytes)),
                      loads(topology, found.link_busy, largest.simulated));
 }
 
@@ -138,8 +133,8 @@ std::string timeline(const SynthesizedCollective& one, const Synthesized& size, 
   const auto run = simulator.run({.bytes = size.bytes, .tile = program.tile, .keeps_flights = true});
   if (!run) return {};
   const std::string title = fmt::format("{}, {}", name_of(one.collective), size.generator);
-  return fmt::format("<h3>Timeline at {}</h3>\n<div class=\"wide\">{}</div>\n", size_text(size.bytes),
-                     timeline_svg(*run, routes, title));
+  return fmt::format("<h3>Timeline at {}</h3>\n<div class=\"wide\">{}</div>\n",
+                     size_text(static_cast<double>(size.bytes)), timeline_svg(*run, routes, title));
 }
 
 /// At the largest size whose timeline can be read.

@@ -28,13 +28,6 @@ struct Axis {
   }
 };
 
-std::string size_text(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) bytes /= 1024, ++unit;
-  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
-}
-
 std::string time_text(double microseconds) {
   if (microseconds < 1000) return fmt::format("{:.3g} us", microseconds);
   if (microseconds < 1e6) return fmt::format("{:.3g} ms", microseconds / 1e3);
@@ -57,6 +50,13 @@ std::string grid(const Axis& x, const Axis& y) {
 }
 
 }  // namespace
+
+std::string size_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) bytes /= 1024, ++unit;
+  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+}
 
 std::string size_chart(const std::vector<ChartLine>& lines) {
   Axis x{.from = kLeft, .to = kWidth - kRight}, y{.from = kHeight - kBottom, .to = kTop};

@@ -14,6 +14,9 @@ struct ChartLine {
   std::vector<std::pair<double, double>> points;  // bytes, microseconds; ascending
 };
 
+/// "64 KB": powers of 1024, three digits.
+std::string size_text(double bytes);
+
 std::string size_chart(const std::vector<ChartLine>& lines);
 
 }  // namespace tutti

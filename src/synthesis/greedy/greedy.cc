@@ -16,7 +16,7 @@ namespace {
 using Transfers = Result<std::vector<Transfer>>;
 
 TimedNetwork network_for(Routes& routes, const Shape& shape, const GreedyOptions& options) {
-  const int pieces = shape.collective == Collective::broadcast ? shape.chunks : shape.ranks * shape.chunks;
+  const int pieces = chunks_of_vector(shape);
   // Neither is better in general: detours over the fabric save time and take it from what must leave the node.
   const double loop_gain = options.seed % 2 == 0 ? 1 : 1.25;
   return {routes, options.bytes / pieces, static_cast<double>(chunks_of(shape)) * shape.ranks, loop_gain};
