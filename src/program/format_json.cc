@@ -264,15 +264,28 @@ class PartReader {
       element.expect_keys({"worker", "step"});
       const auto workers = static_cast<std::int64_t>(steps_of_worker_.size());
       const Expression worker = number(element.at("worker"), 0, workers - 1);
-      const Range range = range_of(worker, domain_);
-      std::int64_t fewest = kMaxStepsOfRank;
-      for (std::int64_t w = std::max<std::int64_t>(range.least, 0); w <= std::min(range.most, workers - 1); ++w)
-        fewest = std::min(fewest, steps_of_worker_[static_cast<std::size_t>(w)]);
+      const Expression step = any_number(element.at("step"));
+      check_dependency(element.at("step"), worker, step);
       numbers.push_back(worker);
-      numbers.push_back(number(element.at("step"), 0, fewest - 1));
+      numbers.push_back(step);
       after.push_back({0, 0});
     }
     return after;
+  }
+
+  /// The worker must have that step, each time.
+  void check_dependency(const JsonValue& value, const Expression& worker, const Expression& step) {
+    const Range workers = range_of(worker, domain_), steps = range_of(step, domain_);
+    const auto steps_of = [&](std::int64_t w) { return steps_of_worker_[static_cast<std::size_t>(w)]; };
+    std::int64_t fewest = kMaxStepsOfRank;
+    const auto last = std::min(workers.most, static_cast<std::int64_t>(steps_of_worker_.size()) - 1);
+    for (std::int64_t w = std::max<std::int64_t>(workers.least, 0); w <= last; ++w)
+      fewest = std::min(fewest, steps_of(w));
+    if (steps.least >= 0 && steps.most < fewest) return;
+    prove(value, either(step, worker), [&](const Place& place) {
+      const std::int64_t number = evaluate(step, place), most = steps_of(evaluate(worker, place)) - 1;
+      if (number < 0 || number > most) fail_at(value, step, place, number, 0, most);
+    });
   }
 
   Expression rank_number(const JsonValue& value) {
@@ -285,13 +298,15 @@ class PartReader {
     return expression;
   }
 
-  Expression number(const JsonValue& value, std::int64_t least, std::int64_t most) {
+  Expression any_number(const JsonValue& value) const {
+    if (value.is_object()) return read_expression(value);
     Expression expression;
-    if (value.is_object()) {
-      expression = read_expression(value);
-    } else {
-      expression.base = value.integer(-kMaxFactor, kMaxFactor);
-    }
+    expression.base = value.integer(-kMaxFactor, kMaxFactor);
+    return expression;
+  }
+
+  Expression number(const JsonValue& value, std::int64_t least, std::int64_t most) {
+    const Expression expression = any_number(value);
     const Range range = range_of(expression, domain_);
     if (range.least >= least && range.most <= most) return expression;
     prove(value, expression, [&](const Place& place) {
@@ -303,16 +318,20 @@ class PartReader {
 
   void check_end(const JsonValue& value, const Expression& first, const Expression& count, std::int64_t chunks) {
     if (range_of(first, domain_).most + range_of(count, domain_).most <= chunks) return;
-    Expression both = first;  // depends on whatever either depends on
-    if (count.rank != 0) both.rank = 1;
-    for (std::size_t d = 0; d < kMaxLoopDepth; ++d)
-      if (count.loop[d] != 0) both.loop[d] = 1;
-    prove(value, both, [&](const Place& place) {
+    prove(value, either(first, count), [&](const Place& place) {
       const std::int64_t begin = evaluate(first, place);
       const std::int64_t cells = evaluate(count, place);
       if (begin + cells > chunks)
         value.fail(fmt::format("{} chunks from {} on; the buffer has {}", cells, begin, chunks));
     });
+  }
+
+  /// Depends on whatever either depends on.
+  static Expression either(Expression one, const Expression& other) {
+    if (other.rank != 0) one.rank = 1;
+    for (std::size_t d = 0; d < kMaxLoopDepth; ++d)
+      if (other.loop[d] != 0) one.loop[d] = 1;
+    return one;
   }
 
   Expression read_expression(const JsonValue& value) const {

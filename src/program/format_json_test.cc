@@ -107,6 +107,25 @@ std::string native(const std::string& steps, const std::string& worker = R"("sen
          worker + R"(, "steps": [)" + steps + "]}]}}";
 }
 
+/// Worker 3 waits for every second step of the loop's worker; worker 1 has one step only.
+std::string waiting_for(const std::string& worker) {
+  const std::string two = R"({"steps": [{"kind": "nop"}, {"kind": "nop"}]})";
+  return R"({"format": "tutti program 1", "name": "x", "shape": {"collective": "all_reduce", "ranks": 1, "chunks": 1},
+    "every_rank": {"workers": [)" +
+         two + R"(, {"steps": [{"kind": "nop"}]}, )" + two + R"(, {"steps": [{"repeat": 2, "steps": [
+    {"kind": "nop", "after": [{"worker": )" +
+         worker + R"(, "step": 1}]}]}]}]}})";
+}
+
+TEST(NativeFile, LoopsMaySkipWorkersThatLackTheStepTheyWaitFor) {
+  const auto program = load_json(waiting_for(R"({"i": 2})"));
+  ASSERT_TRUE(program) << program.error().message;
+  const RankProgram part = program->part(0);
+  EXPECT_EQ(part.workers[3].steps[1].after[0].worker, 2);
+  EXPECT_EQ(part.workers[3].steps[1].after[0].step, 1);
+  expect_errors({{waiting_for(R"({"i": 1})"), {"after[0].step: 1 is out of range", "0 to 0"}}}, load_json);
+}
+
 TEST(NativeFile, ErrorsNameThePlaceAndTheValue) {
   const std::string first = "every_rank.workers[0].steps[0]";
   const std::string deep(100000, '[');
