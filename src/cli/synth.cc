@@ -35,6 +35,7 @@ struct SynthArguments {
   double seconds = 60;
   double gap_percent = 3;
   std::vector<std::string> methods;
+  LoweringWishes lowering;
   std::string folder;
   SynthOutputs outputs;
   bool quiet = false;
@@ -144,6 +145,7 @@ int synth(const SynthArguments& arguments) {
                              .seconds = arguments.seconds,
                              .enough = arguments.gap_percent / 100,
                              .sketch = machine->sketch ? &*machine->sketch : nullptr,
+                             .lowering = arguments.lowering,
                              .methods = arguments.methods,
                              .progress = {}};
     request.progress = [&](const SynthesisProgress& now) {
@@ -198,6 +200,17 @@ void add_synth(CLI::App& app, int& status) {
       ->delimiter(',');
   command->add_option("-o,--output", arguments->folder,
                       "a folder for programs, certificates, report.html and report.json");
+  command
+      ->add_option("--instances", arguments->lowering.instances, "copies of a program side by side; by itself: 1 or 4")
+      ->check(CLI::Range(1, 32));
+  command
+      ->add_option("--channels", arguments->lowering.channels,
+                   "between two ranks: one, match (the topology's links), most; by itself: match")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ChannelPolicy>{
+          {"one", ChannelPolicy::one}, {"match", ChannelPolicy::match_topology}, {"most", ChannelPolicy::most}}));
+  command->add_flag("!--no-merge", arguments->lowering.merges,
+                    "a step for every chunk, also where they could go together");
+  command->add_flag("!--no-reuse", arguments->lowering.reuses_scratch, "scratch is used once only");
   command->add_flag("--xml", arguments->outputs.xml_always, "MSCCL's XML above 256 ranks, too");
   command->add_flag("--msccl", arguments->outputs.msccl_dialect,
                     "XML in the dialect of microsoft/msccl, not the executor's and RCCL's");

@@ -65,9 +65,11 @@ Schedule subdivided(const Schedule& schedule, int parts) {
 }
 
 /// Without what is of no use, if it keeps its promises: generators check nothing themselves.
-Result<Schedule> examined(Result<Schedule> schedule) {
+Result<Schedule> examined(const SynthesisTask& task, Result<Schedule> schedule) {
   if (!schedule) return schedule;
   if (const Status right = check_schedule(*schedule); !right) return tl::unexpected(right.error());
+  if (task.lowering.channels == ChannelPolicy::one)
+    for (Transfer& transfer : schedule->transfers) transfer.channel = 0;
   return without_dead_ends(std::move(*schedule));
 }
 
@@ -77,15 +79,22 @@ using MakeSchedule = std::function<Result<Schedule>(Routes& routes, Collective c
 LowerOptions options_for(SynthesisTask& task, std::string_view generator, int instances) {
   std::string name{generator};
   std::replace(name.begin(), name.end(), ' ', '_');
-  return {.name = name, .instances = instances, .routes_period = task.routes.period()};
+  const LoweringWishes& wishes = task.lowering;
+  constexpr int kMostTurns = 4;
+  return {.name = name,
+          .instances = wishes.instances.value_or(instances),
+          .channels = wishes.channels == ChannelPolicy::most ? kMostTurns : 1,
+          .routes_period = wishes.channels == ChannelPolicy::one ? 1 : task.routes.period(),
+          .merges = wishes.merges,
+          .reuses_scratch = wishes.reuses_scratch};
 }
 
 Result<Program> all_reduce_of(SynthesisTask& task, const MakeSchedule& make, Collective copies,
                               const LowerOptions& options) {
-  const auto there = examined(make(task.routes, copies));
+  const auto there = examined(task, make(task.routes, copies));
   if (!there) return tl::unexpected(there.error());
   if (task.even) return lower_all_reduce(*there, *there, options);
-  const auto back = examined(make(task.backward_routes, copies));
+  const auto back = examined(task, make(task.backward_routes, copies));
   if (!back) return tl::unexpected(back.error());
   const int chunks = std::lcm(there->shape.chunks, back->shape.chunks);
   return lower_all_reduce(subdivided(*back, chunks / back->shape.chunks),
@@ -97,11 +106,11 @@ Result<Program> program_of(SynthesisTask& task, const MakeSchedule& make, std::s
                            bool through_root = false) {
   const LowerOptions options = options_for(task, generator, instances);
   const auto forward = [&](Collective collective) -> Result<Program> {
-    const auto schedule = examined(make(task.routes, collective));
+    const auto schedule = examined(task, make(task.routes, collective));
     return schedule ? lower(*schedule, options) : tl::unexpected(schedule.error());
   };
   const auto backward = [&](Collective collective) -> Result<Program> {
-    const auto schedule = examined(make(task.backward_routes, collective));
+    const auto schedule = examined(task, make(task.backward_routes, collective));
     return schedule ? lower_reversed(*schedule, options) : tl::unexpected(schedule.error());
   };
   switch (task.collective) {
@@ -157,7 +166,7 @@ void make_packed(SynthesisTask& task, std::uint64_t, Deadline deadline, const Pr
     return made.emplace(std::pair(&routes, collective), std::move(packed->schedule)).first->second;
   };
   for (const int instances : {1, 4}) {
-    if (instances > 1 && (task.topology.ranks() > kMostRanksForInstances ||
+    if (instances > 1 && (task.lowering.instances || task.topology.ranks() > kMostRanksForInstances ||
                           2 * instances * task.routes.period() > CheckOptions{}.max_channels))
       return;
     auto program = program_of(task, make, "packed trees", instances);
@@ -176,7 +185,7 @@ void make_exchanged(SynthesisTask& task, std::uint64_t, Deadline deadline, const
     if (!exchange) return;
     const std::string generator =
         fmt::format("{}{}", exchange->schedule.generator, chunks == 1 ? ", whole blocks" : "");
-    const auto schedule = examined(std::move(exchange->schedule));
+    const auto schedule = examined(task, std::move(exchange->schedule));
     if (!schedule) return;
     auto program = lower(*schedule, options_for(task, "exchange", 1));
     if (!program || !propose({generator, std::move(*program), 0})) return;
@@ -196,7 +205,7 @@ void make_greedy(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, co
                                       .chunks = chunks,
                                       .bytes = static_cast<double>(bytes),
                                       .seed = seed,
-                                      .plan = task.plan};
+                                      .plan = task.plan_for(routes)};
           return greedy_schedule(routes, collective, options, deadline.seconds_left());
         };
         const std::string name =
@@ -225,25 +234,62 @@ void make_taccl(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, con
 }
 
 constexpr Generator kGenerators[] = {
-    {"library", "the algorithms built into tutti", false, false, knows_no_sketch, make_library},
-    {"trees", "packed trees: best for large sizes", false, false, packs, make_packed},
-    {"exchange", "flows of an all-to-all, as paths and rounds", false, false, exchanges, make_exchanged},
-    {"greedy", "matching chunks with free links: best where latency counts", true, false, is_greedy, make_greedy},
-    {"taccl", "TACCL's three stages, for a sketch", true, true, is_sketched, make_taccl},
+    {"library", "the algorithms built into tutti", false, knows_no_sketch, make_library},
+    {"trees", "packed trees: best for large sizes", false, packs, make_packed},
+    {"exchange", "flows of an all-to-all, as paths and rounds", false, exchanges, make_exchanged},
+    {"greedy", "matching chunks with free links: best where latency counts", true, is_greedy, make_greedy},
+    {"taccl", "TACCL's three stages, for a sketch", true, is_sketched, make_taccl},
 };
 
 }  // namespace
 
-SynthesisTask::SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchedNode* sketched)
+namespace {
+
+/// Chunks leave a node of the reversed topology where they come into one of the other: through the GPU that is to the
+/// others what the sender's partners are. Where a sender has partners in several places, any GPU will do.
+SketchPlan turned_round(const SketchPlan& plan, Routes& routes) {
+  SketchPlan turned = plan;
+  const Topology& topology = routes.topology();
+  const auto node_of = [&](int rank) { return topology.vertex(topology.gpu(rank)).node; };
+  const auto ranks_of_node = [&](int node) {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < topology.ranks(); ++rank)
+      if (node_of(rank) == node) ranks.push_back(rank);
+    return ranks;
+  };
+  for (std::size_t rank = 0; rank < plan.sender_of.size(); ++rank) {
+    const int sender = plan.sender_of[rank];
+    if (sender < 0) continue;
+    int place = -1;
+    for (const int partner : routes.reached(sender)) {
+      if (node_of(partner) == node_of(sender)) continue;
+      const auto peers = ranks_of_node(node_of(partner));
+      const int found = static_cast<int>(std::find(peers.begin(), peers.end(), partner) - peers.begin());
+      if (place >= 0 && place != found) place = topology.ranks();
+      if (place < 0) place = found;
+    }
+    const auto own = ranks_of_node(node_of(static_cast<int>(rank)));
+    const bool known = place >= 0 && place < static_cast<int>(own.size());
+    turned.sender_of[rank] = known ? own[static_cast<std::size_t>(place)] : -1;
+  }
+  return turned;
+}
+
+}  // namespace
+
+SynthesisTask::SynthesisTask(const Topology& given, const SynthesisRequest& request)
     : topology(given),
       backwards(given.reversed()),
       even(is_even(given)),
       routes(topology),
       backward_routes(backwards),
-      collective(wanted),
-      root(root_rank),
-      sketch(sketched),
-      plan(sketched == nullptr ? nullptr : &sketched->plan) {}
+      collective(request.collective),
+      root(request.root),
+      sketch(request.sketch),
+      plan(sketch == nullptr ? nullptr : &sketch->plan),
+      lowering(request.lowering) {
+  if (plan != nullptr) backward_plan = turned_round(*plan, routes);
+}
 
 std::span<const Generator> generators() { return kGenerators; }
 

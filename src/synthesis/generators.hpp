@@ -21,7 +21,7 @@ namespace tutti {
 
 /// What generators work on. Refers to the topology.
 struct SynthesisTask {
-  SynthesisTask(const Topology& given, Collective wanted, int root_rank, const SketchedNode* sketched);
+  SynthesisTask(const Topology& given, const SynthesisRequest& request);
 
   const Topology& topology;
   Topology backwards;  // the same with every link turned round
@@ -32,6 +32,13 @@ struct SynthesisTask {
   int root;
   const SketchedNode* sketch;  // may be null
   const SketchPlan* plan;      // of the sketch; may be null
+  SketchPlan backward_plan;    // what it demands of the reversed topology; where there is a plan
+
+  /// The plan for one of the two topologies; may be null.
+  const SketchPlan* plan_for(const Routes& of) const {
+    return plan == nullptr || &of == &routes ? plan : &backward_plan;
+  }
+  LoweringWishes lowering;
   const Bound* bound = nullptr;
 };
 
@@ -49,7 +56,6 @@ struct Generator {
   std::string_view name;
   std::string_view help;
   bool for_each_size = false;  // else `make` is called once, with the largest size
-  bool on_request = false;     // used only where it is named
   bool (*fits)(const SynthesisTask& task);
   /// Proposes what it can until `deadline`; what fails is left out.
   void (*make)(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, const Propose& propose);

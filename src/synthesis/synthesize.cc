@@ -64,8 +64,7 @@ class Search {
   std::vector<const Generator*> order() const {
     std::vector<const Generator*> chosen;
     for (const Generator& generator : generators())
-      if (generator.fits(task_) && (request_.methods.empty() ? !generator.on_request : is_named(generator.name)))
-        chosen.push_back(&generator);
+      if (generator.fits(task_) && (request_.methods.empty() || is_named(generator.name))) chosen.push_back(&generator);
     if (task_.topology.ranks() > kMostRanksForLibraryFirst)
       std::stable_partition(chosen.begin(), chosen.end(), [](const auto* one) { return one->name != kLibrary; });
     return chosen;
@@ -152,15 +151,18 @@ class Search {
     rivals.back().simulated[at] = seconds;
   }
 
-  /// What NCCL would take, to hold the best against it; not part of the search.
+  /// What NCCL would take: to hold the best against it, and to take its way where that is better.
   void price_references() {
-    if (interrupted() || task_.topology.ranks() > kMostRanksForReferences) return;
+    if (interrupted() || task_.topology.ranks() > kMostRanksForReferences || task_.plan != nullptr) return;
     for (const Reference& reference : reference_programs(task_.routes, task_.collective, task_.root)) {
       if (!reference.name.starts_with("nccl")) continue;  // the library's were tried
       for (std::size_t at = 0; at < bests_.size(); ++at) {
         const auto run =
             simulate(reference.program, task_.routes, {.bytes = bests_[at].kept.bytes, .tile = reference.program.tile});
-        if (run) note_rival(reference.name, at, run->seconds);
+        if (!run) continue;
+        note_rival(reference.name, at, run->seconds);
+        if (request_.methods.empty() && run->seconds < bests_[at].kept.simulated)
+          keep({reference.name, reference.program, 0}, {.seconds = run->seconds, .tile = reference.program.tile}, at);
       }
     }
   }
@@ -237,7 +239,7 @@ Result<Synthesis> synthesize(const Topology& topology, const SynthesisRequest& r
   const BoundOptions options{.seconds = std::min(1.0, request.seconds / 4)};
   auto proven = bound(topology, request.collective, request.root, options);
   if (!proven) return tl::unexpected(proven.error());
-  SynthesisTask task(topology, request.collective, request.root, request.sketch);
+  SynthesisTask task(topology, request);
   SynthesisRequest rest = request;
   rest.seconds = std::max(0.0, request.seconds - seconds_since(start));
   auto found = Search(task, rest, std::move(*proven)).run();

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,13 +37,29 @@ struct SketchedNode {
   SketchPlan plan;
 };
 
+/// Channels between two ranks.
+enum class ChannelPolicy {
+  one,             // and so one route, where there are several
+  match_topology,  // one for every route, and for every tree that would wait for another
+  most,            // chunks take turns on four times as many
+};
+
+/// How schedules become programs (lower.hpp). What is left open is chosen by the cost model.
+struct LoweringWishes {
+  std::optional<int> instances;           // copies side by side; else trees are tried with one and with four
+  std::optional<ChannelPolicy> channels;  // else as the topology has it
+  bool merges = true;
+  bool reuses_scratch = true;
+};
+
 struct SynthesisRequest {
   Collective collective = Collective::all_gather;
   int root = 0;
   std::vector<std::uint64_t> sizes = {};  // bytes of the whole vector, ascending
   double seconds = 60;
-  double enough = 0.03;                   // a gap to be content with
-  const SketchedNode* sketch = nullptr;   // what the topology was made of, and what is demanded beyond it; may be null
+  double enough = 0.03;                  // a gap to be content with
+  const SketchedNode* sketch = nullptr;  // what the topology was made of, and what is demanded beyond it; may be null
+  LoweringWishes lowering = {};
   std::vector<std::string> methods = {};  // generators to use, by name; none: all
   std::function<bool(const SynthesisProgress&)> progress = {};
 };

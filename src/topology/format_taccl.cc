@@ -59,11 +59,15 @@ class ProfileReader {
     }
   }
 
-  /// From the time a chunk takes.
+  /// From the time a chunk takes; in whole bytes per second, or sums of such fractions would soon have no common
+  /// denominator that fits.
   Rational bandwidth(const JsonValue& beta) const {
     const Rational seconds = time(beta);
     if (seconds.is_zero()) beta.fail("is 0: a link that takes no time would have no end of bandwidth");
-    return Rational(chunk_) / seconds;
+    const Rational exact = Rational(chunk_) / seconds;
+    const std::int64_t whole = exact.numerator() / exact.denominator();
+    if (whole == 0) beta.fail("leaves less than a byte per second");
+    return whole;
   }
 
   void read_classes(NodeProfile& profile) const {

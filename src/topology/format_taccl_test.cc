@@ -38,12 +38,15 @@ std::string sketch_error(const std::string& text) {
   return read ? "" : read.error().message;
 }
 
+/// The bandwidth of a link that takes so long for a megabyte, in whole bytes per second.
+Rational whole_megabyte_in(std::int64_t microseconds) { return (std::int64_t{1} << 20) * 1'000'000 / microseconds; }
+
 TEST(TacclTopology, IsReadInSecondsAndBytes) {
   const NodeProfile ndv2 = profile("ndv2-1MB");
   EXPECT_EQ(ndv2.gpus, 8);
   EXPECT_EQ(ndv2.alpha, Rational(3, 10'000'000));
-  EXPECT_EQ(ndv2.bandwidth[0][1], Rational(1 << 20) / Rational(23, 1'000'000)) << "a double NVLink";
-  EXPECT_EQ(ndv2.bandwidth[0][2], Rational(1 << 20) / Rational(46, 1'000'000)) << "a single one";
+  EXPECT_EQ(ndv2.bandwidth[0][1], whole_megabyte_in(23)) << "a double NVLink";
+  EXPECT_EQ(ndv2.bandwidth[0][2], whole_megabyte_in(46)) << "a single one";
   EXPECT_TRUE(ndv2.bandwidth[0][5].is_zero());
   // The same machine, profiled with chunks of another size and times in another unit.
   const NodeProfile small = profile("ndv2-1KB");
@@ -112,7 +115,7 @@ TEST(TacclSketches, ShareTheNicsBandwidthAmongConnections) {
     }
     return sum;
   };
-  const Rational nic = Rational(1 << 20) / Rational(105, 1'000'000);
+  const Rational nic = whole_megabyte_in(105);
   for (const char* name : {"sk1-ndv2-n2", "sk2-ndv2-n2", "sk3-ndv2-n2"})
     EXPECT_EQ(bandwidth_between_nodes(combined("ndv2-1MB", name)), nic) << name;
   EXPECT_EQ(bandwidth_between_nodes(combined("dgx2-1MB", "sk1-dgx2-n2")), nic * 8);

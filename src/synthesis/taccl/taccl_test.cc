@@ -9,6 +9,15 @@
 #include "topology/routes.hpp"
 
 namespace tutti {
+
+ShippedCase shipped_case(const std::string& topology, const std::string& sketch, Collective collective) {
+  const auto cases = shipped_cases(TUTTI_EXAMPLES);
+  for (const ShippedCase& one : cases.value())
+    if (one.topology == topology && one.sketch == sketch && one.collective == collective) return one;
+  ADD_FAILURE() << "no example " << topology << " " << sketch;
+  return {};
+}
+
 namespace {
 
 constexpr double kMicro = 1e6;
