@@ -3,29 +3,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <unordered_set>
+#include <optional>
 
 namespace tutti {
 
 namespace {
 
-/// Which rank has which chunk.
-class Holdings {
+/// A mark for each chunk on each rank.
+class Marks {
  public:
-  explicit Holdings(const Shape& shape)
-      : ranks_(static_cast<std::size_t>(shape.ranks)), held_(static_cast<std::size_t>(chunks_of(shape)) * ranks_) {
-    for (int chunk = 0; chunk < chunks_of(shape); ++chunk) at(chunk, home_of(shape, chunk)) = true;
-  }
+  explicit Marks(const Shape& shape)
+      : ranks_(static_cast<std::size_t>(shape.ranks)), marks_(static_cast<std::size_t>(chunks_of(shape)) * ranks_) {}
 
   std::vector<bool>::reference at(int chunk, int rank) {
-    return held_[static_cast<std::size_t>(chunk) * ranks_ + static_cast<std::size_t>(rank)];
+    return marks_[static_cast<std::size_t>(chunk) * ranks_ + static_cast<std::size_t>(rank)];
   }
 
  private:
   std::size_t ranks_;
-  std::vector<bool> held_;
+  std::vector<bool> marks_;
 };
+
+/// The only rank a chunk goes to; none where all are to have it.
+std::optional<int> only_target(const Shape& shape, int chunk) {
+  switch (shape.collective) {
+    case Collective::gather:
+      return shape.root;
+    case Collective::scatter:
+      return chunk / shape.chunks;
+    case Collective::all_to_all:
+      return chunk / shape.chunks % shape.ranks;
+    default:
+      return std::nullopt;
+  }
+}
 
 bool is_rank(const Shape& shape, int rank) { return rank >= 0 && rank < shape.ranks; }
 
@@ -55,22 +66,13 @@ int home_of(const Shape& shape, int chunk) {
 }
 
 bool wants(const Shape& shape, int chunk, int rank) {
-  if (home_of(shape, chunk) == rank) return true;
-  switch (shape.collective) {
-    case Collective::gather:
-      return rank == shape.root;
-    case Collective::scatter:
-      return rank == chunk / shape.chunks;
-    case Collective::all_to_all:
-      return rank == chunk / shape.chunks % shape.ranks;
-    default:
-      return true;
-  }
+  return home_of(shape, chunk) == rank || only_target(shape, chunk).value_or(rank) == rank;
 }
 
 Status check_schedule(const Schedule& schedule) {
   const Shape& shape = schedule.shape;
-  Holdings holdings(shape);
+  Marks held(shape);
+  for (int chunk = 0; chunk < chunks_of(shape); ++chunk) held.at(chunk, home_of(shape, chunk)) = true;
   const auto wrong = [&](std::size_t index, std::string_view why) {
     const Transfer& transfer = schedule.transfers[index];
     return fail(ErrorCode::internal,
@@ -81,28 +83,28 @@ Status check_schedule(const Schedule& schedule) {
     const Transfer& transfer = schedule.transfers[index];
     if (!is_rank(shape, transfer.from) || !is_rank(shape, transfer.to)) return wrong(index, "there is no such rank");
     if (transfer.chunk < 0 || transfer.chunk >= chunks_of(shape)) return wrong(index, "there is no such chunk");
-    if (!holdings.at(transfer.chunk, transfer.from)) return wrong(index, "the sender does not have it yet");
-    if (holdings.at(transfer.chunk, transfer.to)) return wrong(index, "the receiver has it already");
-    holdings.at(transfer.chunk, transfer.to) = true;
+    if (!held.at(transfer.chunk, transfer.from)) return wrong(index, "the sender does not have it yet");
+    if (held.at(transfer.chunk, transfer.to)) return wrong(index, "the receiver has it already");
+    held.at(transfer.chunk, transfer.to) = true;
   }
-  for (int chunk = 0; chunk < chunks_of(shape); ++chunk)
-    for (int rank = 0; rank < shape.ranks; ++rank)
-      if (wants(shape, chunk, rank) && !holdings.at(chunk, rank))
+  for (int chunk = 0; chunk < chunks_of(shape); ++chunk) {
+    const std::optional<int> target = only_target(shape, chunk);
+    for (int rank = target.value_or(0); rank <= target.value_or(shape.ranks - 1); ++rank)
+      if (!held.at(chunk, rank))
         return fail(ErrorCode::internal,
                     fmt::format("{}: chunk {} never comes to rank {}", schedule.generator, chunk, rank));
+  }
   return {};
 }
 
 Schedule without_dead_ends(Schedule schedule) {
   const Shape& shape = schedule.shape;
   if (shape.collective == Collective::all_gather || shape.collective == Collective::broadcast) return schedule;
-  std::unordered_set<std::int64_t> taken_from;
-  const auto key = [&](int chunk, int rank) { return std::int64_t{chunk} * shape.ranks + rank; };
+  Marks taken_from(shape);
   std::vector<Transfer> kept;
   for (auto transfer = schedule.transfers.rbegin(); transfer != schedule.transfers.rend(); ++transfer) {
-    if (!wants(shape, transfer->chunk, transfer->to) && !taken_from.contains(key(transfer->chunk, transfer->to)))
-      continue;
-    if (!wants(shape, transfer->chunk, transfer->from)) taken_from.insert(key(transfer->chunk, transfer->from));
+    if (!wants(shape, transfer->chunk, transfer->to) && !taken_from.at(transfer->chunk, transfer->to)) continue;
+    taken_from.at(transfer->chunk, transfer->from) = true;
     kept.push_back(*transfer);
   }
   std::reverse(kept.begin(), kept.end());
