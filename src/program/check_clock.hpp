@@ -1,8 +1,10 @@
 // What a worker knows to have happened elsewhere: for each other worker it has heard of, the last event that surely
-// happened before. Sparse, since with a worker per peer most workers never hear of each other. Internal to the checker.
+// happened before. Sparse, since with a worker per peer most workers never hear of each other; where there are few
+// workers, which soon hear of all others, an entry for each of them is smaller and faster. Internal to the checker.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -10,21 +12,41 @@ namespace tutti::checking {
 
 class Clock {
  public:
+  explicit Clock(std::size_t workers) {
+    if (workers <= kFewWorkers) of_all_.assign(workers, kNothing);
+  }
+
   /// The last event of `worker` known; -1 if none.
   int last(int worker) const {
-    const auto found = std::lower_bound(known_.begin(), known_.end(), std::pair(worker, -1));
-    return found != known_.end() && found->first == worker ? found->second : -1;
+    if (!of_all_.empty()) return of_all_[static_cast<std::size_t>(worker)];
+    const auto found = std::lower_bound(known_.begin(), known_.end(), std::pair(worker, kNothing));
+    return found != known_.end() && found->first == worker ? found->second : kNothing;
   }
 
   void learn(int worker, int event) {
-    const auto found = std::lower_bound(known_.begin(), known_.end(), std::pair(worker, -1));
+    if (!of_all_.empty()) {
+      int& known = of_all_[static_cast<std::size_t>(worker)];
+      known = std::max(known, event);
+      return;
+    }
+    const auto found = std::lower_bound(known_.begin(), known_.end(), std::pair(worker, kNothing));
     if (found == known_.end() || found->first != worker)
       known_.insert(found, {worker, event});
     else
       found->second = std::max(found->second, event);
   }
 
+  /// Of a clock for as many workers.
   void learn(const Clock& other) {
+    for (std::size_t i = 0; i < of_all_.size(); ++i) of_all_[i] = std::max(of_all_[i], other.of_all_[i]);
+    if (of_all_.empty()) merge(other);
+  }
+
+ private:
+  static constexpr std::size_t kFewWorkers = 1024;
+  static constexpr int kNothing = -1;
+
+  void merge(const Clock& other) {
     std::vector<std::pair<int, int>> merged;
     merged.reserve(std::max(known_.size(), other.known_.size()));
     auto mine = known_.begin();
@@ -43,8 +65,8 @@ class Clock {
     known_ = std::move(merged);
   }
 
- private:
-  std::vector<std::pair<int, int>> known_;  // (worker, event), sorted
+  std::vector<int> of_all_;                 // [worker], or empty
+  std::vector<std::pair<int, int>> known_;  // else (worker, event), sorted
 };
 
 }  // namespace tutti::checking

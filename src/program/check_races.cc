@@ -22,7 +22,7 @@ class HappensBefore {
       : graph_(graph),
         known_(parts.workers.size()),
         sent_(graph.events.size()),
-        at_end_(static_cast<std::size_t>(parts.shape.ranks)),
+        at_end_(static_cast<std::size_t>(parts.shape.ranks), Clock(parts.workers.size())),
         parts_(parts) {}
 
   void enter(int event) {
@@ -64,7 +64,8 @@ class HappensBefore {
     if (is_before(from, event)) return;
     SharedClock& mine = known(event);
     // Clocks handed out with earlier messages must not change any more.
-    if (!mine || mine.use_count() > 1) mine = mine ? std::make_shared<Clock>(*mine) : std::make_shared<Clock>();
+    if (!mine) mine = std::make_shared<Clock>(known_.size());
+    if (mine.use_count() > 1) mine = std::make_shared<Clock>(*mine);
     if (heard) mine->learn(*heard);
     mine->learn(graph_.at(from).worker, from);
   }

@@ -107,6 +107,22 @@ std::string native(const std::string& steps, const std::string& worker = R"("sen
          worker + R"(, "steps": [)" + steps + "]}]}}";
 }
 
+TEST(NativeFile, ManyRanksOfManyStepsWithoutAPatternAreRefusedAfterAFew) {
+  int made = 0;
+  const auto part = [&](int rank) {
+    ++made;
+    RankProgram program;
+    program.workers.emplace_back().steps.resize(16'384 + static_cast<std::size_t>(rank));
+    return program;
+  };
+  const Result<std::string> text =
+      save_json({.name = "long", .shape = {Collective::barrier, 1024, 0, 1}, .part = part});
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, ErrorCode::unsupported);
+  EXPECT_NE(text.error().message.find("share no pattern"), std::string::npos) << text.error().message;
+  EXPECT_LT(made, 32);
+}
+
 /// Worker 3 waits for every second step of the loop's worker; worker 1 has one step only.
 std::string waiting_for(const std::string& worker) {
   const std::string two = R"({"steps": [{"kind": "nop"}, {"kind": "nop"}]})";

@@ -13,7 +13,10 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLineWidth = 118;
 const char* const kCounters[kMaxLoopDepth] = {"i", "j", "k", "l"};
 
-std::string scalar_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string scalar_text(const Json& value) {
+  if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());  // nearly all are
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 /// The value on one line, or "" once it is longer than `width`.
 std::string one_line(const Json& value, std::size_t width) {
@@ -24,7 +27,7 @@ std::string one_line(const Json& value, std::size_t width) {
   for (auto at = value.begin(); at != value.end(); ++at) {
     if (!first) line += ", ";
     first = false;
-    if (object) line += fmt::format("\"{}\": ", at.key());
+    if (object) line.append("\"").append(at.key()).append("\": ");
     const std::string element = one_line(*at, width);
     if (element.empty() || line.size() + element.size() >= width) return "";
     line += element;

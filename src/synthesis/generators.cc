@@ -194,9 +194,25 @@ void make_exchanged(SynthesisTask& task, std::uint64_t, Deadline deadline, const
 
 bool is_greedy(const SynthesisTask& task) { return task.collective != Collective::all_to_all; }
 
+/// How many chunks a block is cut into, to try: few in any case, many where each still has some size, since then more
+/// of them fill the links better.
+std::vector<int> chunks_for_greedy(const SynthesisTask& task, std::uint64_t bytes) {
+  constexpr int kFew = 8, kMany = 128;
+  constexpr std::uint64_t kLeastBytes = 16 << 10;
+  constexpr std::uint64_t kMostTransfers = 300'000;  // seconds to match, and as long to simulate
+  const auto ranks = static_cast<std::uint64_t>(task.topology.ranks());
+  std::vector<int> counts;
+  for (int chunks = 1; chunks <= kMany; chunks *= 2) {
+    const auto count = static_cast<std::uint64_t>(chunks);
+    if (chunks > kFew && (bytes / ranks / count < kLeastBytes || ranks * ranks * count > kMostTransfers)) break;
+    counts.push_back(chunks);
+  }
+  return counts;
+}
+
 void make_greedy(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, const Propose& propose) {
   for (const std::uint64_t seed : {1U, 2U, 3U})
-    for (const int chunks : {1, 2, 4, 8}) {
+    for (const int chunks : chunks_for_greedy(task, bytes)) {
       for (const bool through_root : {false, true}) {
         if (deadline.passed()) return;
         if (through_root && task.collective != Collective::all_reduce) continue;

@@ -118,6 +118,7 @@ std::string loads(const Topology& topology, const std::vector<double>& busy, dou
 }
 
 std::string links(const Topology& topology, const Synthesis& found) {
+  if (found.link_busy.empty()) return {};
   const Synthesized& largest = found.sizes.back();
   return fmt::format("<h3>Links at {}</h3>\n{}", size_text(static_cast<double>(largest.bytes)),
                      loads(topology, found.link_busy, largest.simulated));

@@ -156,13 +156,16 @@ class Search {
     if (interrupted() || task_.topology.ranks() > kMostRanksForReferences || task_.plan != nullptr) return;
     for (const Reference& reference : reference_programs(task_.routes, task_.collective, task_.root)) {
       if (!reference.name.starts_with("nccl")) continue;  // the library's were tried
+      const auto simulator = Simulator::of(reference.program, task_.routes);
+      if (!simulator) continue;
+      const std::uint64_t tile = reference.program.tile;
       for (std::size_t at = 0; at < bests_.size(); ++at) {
-        const auto run =
-            simulate(reference.program, task_.routes, {.bytes = bests_[at].kept.bytes, .tile = reference.program.tile});
+        const auto run = simulator->run({.bytes = bests_[at].kept.bytes, .tile = tile});
         if (!run) continue;
         note_rival(reference.name, at, run->seconds);
         if (request_.methods.empty() && run->seconds < bests_[at].kept.simulated)
-          keep({reference.name, reference.program, 0}, {.seconds = run->seconds, .tile = reference.program.tile}, at);
+          keep({reference.name, reference.program, 0},
+               {.seconds = run->seconds, .tile = tile, .link_busy = run->link_busy}, at);
       }
     }
   }
