@@ -57,7 +57,7 @@ std::string by_peers(const Port& port) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string ports_table(const Findings& findings, const Ports& ports, bool local) {
+std::string ports_table(const Findings& findings, const PortFindings& ports, bool local) {
   Table table(
       {{"rank", true}, {"best pair", true}, {"out MB/s by peers"}, {"out", true}, {"in MB/s by peers"}, {"in", true}});
   bool any = false;

@@ -73,12 +73,12 @@ PeerPolicy policy_of(const PairTable& pairs, const std::vector<Port>& out, bool 
   return gain > kGains ? PeerPolicy::many : gain < 1 / kGains ? PeerPolicy::few : PeerPolicy::either;
 }
 
-Ports ports_of(const Measurements& measurements, const PairTable& pairs, bool local) {
+PortFindings ports_of(const Measurements& measurements, const PairTable& pairs, bool local) {
   std::map<std::pair<Shared, int>, std::vector<const Together*>> seen;
   for (const Together& together : measurements.together)
     if (pairs.same_host(together.flows.front().from, together.flows.front().to) == local)
       seen[{together.shared, together.subject}].push_back(&together);
-  Ports ports;
+  PortFindings ports;
   for (int rank = 0; rank < pairs.ranks(); ++rank) {
     ports.out.push_back(port_of(seen[{Shared::egress, rank}], rates_of(pairs, rank, local, true)));
     ports.in.push_back(port_of(seen[{Shared::ingress, rank}], rates_of(pairs, rank, local, false)));
@@ -190,7 +190,7 @@ Findings conclude(const Measurements& measurements) {
   findings.hosts = hosts_of(measurements, findings.pairs);
   findings.trunks = shared_trunks(measurements, findings);
   findings.pairs.level();
-  for (Ports* ports : {&findings.local, &findings.remote}) {
+  for (PortFindings* ports : {&findings.local, &findings.remote}) {
     level_ports(ports->out);
     level_ports(ports->in);
   }

@@ -34,7 +34,7 @@ enum class PeerPolicy : std::uint8_t {
 std::string_view name_of(PeerPolicy policy);
 
 /// Ports of all ranks towards ranks of their own host, or of others.
-struct Ports {
+struct PortFindings {
   std::vector<Port> out, in;  // by rank
   PeerPolicy policy = PeerPolicy::either;
 };
@@ -54,7 +54,7 @@ struct Trunk {
 
 struct Findings {
   PairTable pairs;  // levelled
-  Ports local, remote;
+  PortFindings local, remote;
   std::vector<HostFinding> hosts;
   std::vector<std::vector<int>> islands;
   std::vector<Trunk> trunks;  // only those that are shared

@@ -20,7 +20,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Layer {
  public:
-  Layer(Topology& topology, const Network& network)
+  Layer(Topology& topology, const LayerNetwork& network)
       : topology_(topology), network_(network), count_(static_cast<int>(network.endpoints.size())) {
     joined_.assign(at(count_ * count_), false);
     outs_.assign(at(count_), -1);
@@ -38,7 +38,7 @@ class Layer {
 
  private:
   std::vector<bool>::reference joined(int from, int to) { return joined_[at(from * count_ + to)]; }
-  const Endpoint& endpoint(int index) const { return network_.endpoints[at(index)]; }
+  const LayerEnd& endpoint(int index) const { return network_.endpoints[at(index)]; }
   bool meet(int a, int b) const {
     return a != b && !(network_.joins_nodes_only && endpoint(a).node == endpoint(b).node);
   }
@@ -53,7 +53,7 @@ class Layer {
 
   /// Where an endpoint's peers part: behind its port, where they share one.
   int out_of(int index) {
-    const Endpoint& end = endpoint(index);
+    const LayerEnd& end = endpoint(index);
     if (end.out <= 0) return end.source;
     int& vertex = outs_[at(index)];
     if (vertex < 0) {
@@ -63,7 +63,7 @@ class Layer {
     return vertex;
   }
   int into(int index) {
-    const Endpoint& end = endpoint(index);
+    const LayerEnd& end = endpoint(index);
     if (end.in <= 0) return end.sink;
     int& vertex = ins_[at(index)];
     if (vertex < 0) {
@@ -76,7 +76,7 @@ class Layer {
   int shared_node() const {
     const int node = network_.endpoints.front().node;
     const bool same = std::all_of(network_.endpoints.begin(), network_.endpoints.end(),
-                                  [&](const Endpoint& end) { return end.node == node; });
+                                  [&](const LayerEnd& end) { return end.node == node; });
     return same ? node : kSharedNode;
   }
 
@@ -152,7 +152,7 @@ class Layer {
         whole ? fmt::format("{}.switch", network_.name) : fmt::format("{}.switch{}", network_.name, number),
         shared_node());
     for (const int member : members) {
-      const Endpoint& end = endpoint(member);
+      const LayerEnd& end = endpoint(member);
       const double most_out = most(member, members, true), most_in = most(member, members, false);
       // Where an endpoint has no other peers its port leads to the switch and nowhere else.
       link(whole ? end.source : out_of(member), vertex, whole && end.out > 0 ? end.out : most_out, half, "port");
@@ -171,7 +171,7 @@ class Layer {
   }
 
   Topology& topology_;
-  const Network& network_;
+  const LayerNetwork& network_;
   int count_;
   int paths_ = 0;
   std::vector<bool> joined_;     // [from * count + to]: by a switch or a shared path
@@ -192,7 +192,7 @@ Rational rounded_latency(double seconds) {
   return {std::llround(picoseconds / scale) * std::llround(scale), 1'000'000'000'000};
 }
 
-void add_network(Topology& topology, const Network& network) {
+void add_network(Topology& topology, const LayerNetwork& network) {
   if (network.endpoints.size() > 1) Layer(topology, network).add();
 }
 

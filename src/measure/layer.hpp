@@ -11,7 +11,7 @@
 namespace tutti {
 
 /// Where a network begins and ends: a GPU, or the NIC of a host.
-struct Endpoint {
+struct LayerEnd {
   int source = 0;  // the vertex that sends into the network
   int sink = 0;    // the one that it delivers to
   std::string name;
@@ -26,17 +26,17 @@ struct SharedPath {
   double rate = 0;
 };
 
-struct Network {
+struct LayerNetwork {
   std::string name;
   VertexKind port_kind = VertexKind::switch_;
   bool joins_nodes_only = false;  // endpoints of one node have another network between them
-  std::vector<Endpoint> endpoints;
+  std::vector<LayerEnd> endpoints;
   std::function<double(int from, int to)> rate;     // bytes per second between endpoints alone
   std::function<double(int from, int to)> latency;  // seconds
   std::vector<SharedPath> paths;
 };
 
-void add_network(Topology& topology, const Network& network);
+void add_network(Topology& topology, const LayerNetwork& network);
 
 /// To four digits.
 Rational rounded_rate(double bytes_per_second);

@@ -31,7 +31,7 @@ class Model {
 
   void add_inside(int host) {
     const HostFinding& found = findings_.hosts[at(host)];
-    Network network;
+    LayerNetwork network;
     network.name = fmt::format("host{}", host);
     for (const int rank : found.ranks)
       network.endpoints.push_back({topology_.gpu(rank), topology_.gpu(rank), fmt::format("rank{}.local", rank), host,
@@ -51,7 +51,7 @@ class Model {
   void add_outside() {
     if (pairs().hosts() < 2) return;
     endpoint_of_.assign(at(pairs().ranks()), 0);
-    Network network;
+    LayerNetwork network;
     network.name = "network";
     network.port_kind = VertexKind::nic;
     network.joins_nodes_only = true;
@@ -69,7 +69,7 @@ class Model {
     add_network(topology_, network);
   }
 
-  void add_own_nic(Network& network, int rank) {
+  void add_own_nic(LayerNetwork& network, int rank) {
     endpoint_of_[at(rank)] = static_cast<int>(network.endpoints.size());
     members_.push_back({rank});
     network.endpoints.push_back({topology_.gpu(rank), topology_.gpu(rank), fmt::format("rank{}.nic", rank),
@@ -79,7 +79,7 @@ class Model {
 
   // Two vertices, one each way, so that a NIC is no way between the ranks of its host. A rank farther away from it has
   // its own latency to it, and its own bandwidth.
-  void add_shared_nic(Network& network, int host) {
+  void add_shared_nic(LayerNetwork& network, int host) {
     const HostFinding& found = findings_.hosts[at(host)];
     const int out = topology_.add_nic(fmt::format("host{}.nic.out", host), host);
     const int in = topology_.add_nic(fmt::format("host{}.nic.in", host), host);

@@ -19,7 +19,7 @@ namespace {
 using generate::PartBuilder;
 using generate::WorkerRef;
 
-Cells input_cell(const Purpose& purpose, int chunk, int rank) {
+Cells input_cell(const LoweringPurpose& purpose, int chunk, int rank) {
   const int chunks = purpose.schedule.chunks;
   switch (purpose.shape.collective) {
     case Collective::all_gather:
@@ -32,7 +32,7 @@ Cells input_cell(const Purpose& purpose, int chunk, int rank) {
   }
 }
 
-Cells output_cell(const Purpose& purpose, int chunk, int rank) {
+Cells output_cell(const LoweringPurpose& purpose, int chunk, int rank) {
   const int chunks = purpose.schedule.chunks;
   switch (purpose.shape.collective) {
     case Collective::reduce_scatter:
@@ -48,7 +48,7 @@ Cells output_cell(const Purpose& purpose, int chunk, int rank) {
 /// Tells one rank's part, move by move.
 class Teller {
  public:
-  Teller(PartBuilder& part, const Purpose& purpose, const Moves& moves, bool reuses_scratch)
+  Teller(PartBuilder& part, const LoweringPurpose& purpose, const Moves& moves, bool reuses_scratch)
       : part_(part), purpose_(purpose), moves_(moves), reuses_scratch_(reuses_scratch) {}
 
   void tell() {
@@ -162,7 +162,7 @@ class Teller {
   }
 
   PartBuilder& part_;
-  const Purpose& purpose_;
+  const LoweringPurpose& purpose_;
   const Moves& moves_;
   bool reuses_scratch_;
   std::unordered_map<int, Standing> standings_;
@@ -178,8 +178,8 @@ int width_of(const Schedule& schedule, const LowerOptions& options) {
   return (most / period + 1) * period;
 }
 
-Result<Program> assemble(std::vector<Move> moves, const Purpose& purpose, const LowerOptions& options, int width,
-                         int phases) {
+Result<Program> assemble(std::vector<Move> moves, const LoweringPurpose& purpose, const LowerOptions& options,
+                         int width, int phases) {
   if (options.channels < 1 || options.instances < 1 || options.routes_period < 1 ||
       phases * options.channels * options.routes_period > kMostChannels)
     return fail(ErrorCode::invalid_argument, fmt::format("a program cannot have {} channels, {} instances, {} routes",
@@ -220,7 +220,7 @@ Result<Program> lower(const Schedule& schedule, const LowerOptions& options) {
 Result<Program> lower_reversed(const Schedule& schedule, const LowerOptions& options) {
   const auto collective = reversal_of(schedule.shape.collective);
   if (!collective) return tl::unexpected(collective.error());
-  Purpose purpose{schedule.shape, schedule.shape};
+  LoweringPurpose purpose{schedule.shape, schedule.shape};
   purpose.shape.collective = *collective;
   if (!reduces(*collective)) purpose.schedule.collective = *collective;
   return assemble(backwards(schedule, 0, reduces(*collective)), purpose, options, width_of(schedule, options), 1);
@@ -230,7 +230,7 @@ Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& dist
   if (reduction.shape != distribution.shape ||
       (reduction.shape.collective != Collective::all_gather && reduction.shape.collective != Collective::broadcast))
     return fail(ErrorCode::invalid_argument, "an all_reduce is made of two all_gathers or two broadcasts alike");
-  Purpose purpose{reduction.shape, reduction.shape};
+  LoweringPurpose purpose{reduction.shape, reduction.shape};
   purpose.shape.collective = Collective::all_reduce;
   purpose.shape.root = 0;
   purpose.shape.chunks = chunks_of(reduction.shape);

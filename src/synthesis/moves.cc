@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-Buffer Purpose::place_of_arrival(int chunk, int rank) const {
+Buffer LoweringPurpose::place_of_arrival(int chunk, int rank) const {
   switch (shape.collective) {
     case Collective::all_reduce:
       return Buffer::output;
@@ -46,7 +46,7 @@ namespace {
 /// Follows where every chunk lies on every rank, and when it was last touched there.
 class Merger {
  public:
-  Merger(const Purpose& purpose, std::size_t cells)
+  Merger(const LoweringPurpose& purpose, std::size_t cells)
       : purpose_(purpose), ranks_(static_cast<std::size_t>(purpose.shape.ranks)), cells_(cells) {}
 
   /// To be called with every move before the first is added.
@@ -105,7 +105,7 @@ class Merger {
     return purpose_.shape.collective != Collective::all_to_all || move.chunk % purpose_.schedule.chunks != 0;
   }
 
-  const Purpose& purpose_;
+  const LoweringPurpose& purpose_;
   std::size_t ranks_;
   std::vector<Cell> cells_;
   std::map<Way, Open> open_;
@@ -116,7 +116,7 @@ constexpr std::size_t kMostCells = std::size_t{1} << 26;
 
 }  // namespace
 
-std::vector<Move> merged(std::vector<Move> moves, const Purpose& purpose) {
+std::vector<Move> merged(std::vector<Move> moves, const LoweringPurpose& purpose) {
   const std::size_t cells =
       static_cast<std::size_t>(chunks_of(purpose.schedule)) * static_cast<std::size_t>(purpose.shape.ranks);
   if (cells > kMostCells) return moves;

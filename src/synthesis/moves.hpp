@@ -35,7 +35,7 @@ struct Moves {
 
 /// What a program of these moves is for, which decides where chunks lie: `shape` is that of the program, `chunks` are
 /// numbered as in the schedules.
-struct Purpose {
+struct LoweringPurpose {
   Shape shape;     // of the program
   Shape schedule;  // of the schedules it is made of
 
@@ -49,7 +49,7 @@ std::vector<Move> backwards(const Schedule& schedule, int first_channel, bool re
 /// Makes one move of moves between two ranks of consecutive chunks, wherever the sender has all of them when it sends
 /// the first, and they lie side by side in a user's buffer on both ranks. Schedules of enormous numbers of chunks stay
 /// as they are.
-std::vector<Move> merged(std::vector<Move> moves, const Purpose& purpose);
+std::vector<Move> merged(std::vector<Move> moves, const LoweringPurpose& purpose);
 
 Moves by_rank(const std::vector<Move>& moves, int ranks);
 

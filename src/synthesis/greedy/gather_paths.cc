@@ -76,9 +76,9 @@ int follow(const Topology& topology, std::vector<std::int64_t>& flow, int vertex
 
 std::vector<std::vector<int>> gather_paths(const TimedNetwork& network, const Topology& topology, int root,
                                            int chunks) {
-  std::map<std::pair<int, int>, std::vector<Source>> ways;
+  std::map<std::pair<int, int>, std::vector<WaySource>> ways;
   for (const Inlet& inlet : network.inlets())
-    for (const Source& source : inlet.sources) ways[{network.way(source.way).from, inlet.to}].push_back(source);
+    for (const WaySource& source : inlet.sources) ways[{network.way(source.way).from, inlet.to}].push_back(source);
   std::vector<std::int64_t> flow = Flow(network, topology, root, chunks).least_time();
   std::vector<std::vector<int>> paths(at(topology.ranks() * chunks));
   for (int chunk = 0; chunk < topology.ranks() * chunks; ++chunk) {
@@ -94,7 +94,7 @@ std::vector<std::vector<int>> gather_paths(const TimedNetwork& network, const To
         path.erase(been, path.end());
       } else if (next != rank) {
         const auto same = std::find_if(found->second.begin(), found->second.end(),
-                                       [&](const Source& source) { return source.outlet == outlet; });
+                                       [&](const WaySource& source) { return source.outlet == outlet; });
         path.push_back(same != found->second.end() ? same->way : found->second.front().way);
       }
       rank = next;

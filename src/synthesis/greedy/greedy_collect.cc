@@ -71,7 +71,7 @@ class NearerGuide : public Guide {
   /// By rank: how long a chunk takes to the root where nothing is in its way.
   using Distances = std::vector<Ticks>;
 
-  bool may_take(const Way& way, int home) const;
+  bool may_take(const TimedWay& way, int home) const;
   Distances distances_of(int home) const;
   void find_onward_ways();
   const Distances& distances(int home) const { return distances_[plan_ != nullptr ? at(home) : 0]; }
@@ -108,7 +108,7 @@ NearerGuide::NearerGuide(const TimedNetwork& network, const Shape& shape, const 
   }
 }
 
-bool NearerGuide::may_take(const Way& way, int home) const {
+bool NearerGuide::may_take(const TimedWay& way, int home) const {
   if (plan_ == nullptr || network_.are_on_one_island(way)) return true;
   if (plan_->straight_between_nodes && (network_.island_of(home) != network_.island_of(way.from) ||
                                         network_.island_of(shape_.root) != network_.island_of(way.to)))
@@ -131,8 +131,8 @@ NearerGuide::Distances NearerGuide::distances_of(int home) const {
     waiting.pop();
     if (distance > distances[at(rank)]) continue;
     for (const int inlet : inlets_of_[at(rank)])
-      for (const Source& source : network_.inlets()[at(inlet)].sources) {
-        const Way& way = network_.way(source.way);
+      for (const WaySource& source : network_.inlets()[at(inlet)].sources) {
+        const TimedWay& way = network_.way(source.way);
         if (distance + way.time >= distances[at(way.from)] || !may_take(way, home)) continue;
         distances[at(way.from)] = distance + way.time;
         waiting.emplace(distance + way.time, way.from);
@@ -146,8 +146,8 @@ void NearerGuide::find_onward_ways() {
   std::vector<std::set<int>> outlets(at(shape_.ranks));
   best_inlet_.assign(at(shape_.ranks), -1);
   for (std::size_t inlet = 0; inlet < network_.inlets().size(); ++inlet)
-    for (const Source& source : network_.inlets()[inlet].sources) {
-      const Way& way = network_.way(source.way);
+    for (const WaySource& source : network_.inlets()[inlet].sources) {
+      const TimedWay& way = network_.way(source.way);
       const Distances& distance = distances(way.from);
       if (distance[at(way.to)] >= distance[at(way.from)]) continue;
       outlets[at(way.from)].insert(source.outlet);
@@ -170,14 +170,14 @@ Status NearerGuide::check() const {
 }
 
 bool NearerGuide::uses(int way) const {
-  const Way& way_taken = network_.way(way);
+  const TimedWay& way_taken = network_.way(way);
   return std::any_of(distances_.begin(), distances_.end(), [&](const Distances& distance) {
     return distance[at(way_taken.to)] < distance[at(way_taken.from)];
   });
 }
 
 bool NearerGuide::gets_on(int index, int chunk) const {
-  const Way& way = network_.way(index);
+  const TimedWay& way = network_.way(index);
   const int home = home_of(shape_, chunk);
   const Distances& distance = distances(home);
   if (distance[at(way.to)] >= distance[at(way.from)] || !may_take(way, home)) return false;
@@ -191,7 +191,7 @@ bool NearerGuide::gets_on(int index, int chunk) const {
 }
 
 void NearerGuide::started(const Move& move) {
-  const Way& way = network_.way(move.way);
+  const TimedWay& way = network_.way(move.way);
   is_particular_ = true;
   --expected_[at(way.from)];
   ++expected_[at(way.to)];
@@ -220,9 +220,9 @@ class Collect {
   TimedTraffic traffic_;
   const Shape& shape_;
   Guide& guide_;
-  std::vector<std::vector<Source>> sources_;  // by inlet: those that are used
-  std::vector<std::size_t> next_source_;      // by inlet
-  std::vector<std::vector<int>> stock_;       // by rank: chunks that wait there
+  std::vector<std::vector<WaySource>> sources_;  // by inlet: those that are used
+  std::vector<std::size_t> next_source_;         // by inlet
+  std::vector<std::vector<int>> stock_;          // by rank: chunks that wait there
   std::vector<Move> moves_;
   int left_ = 0;
   Collected collected_;
@@ -232,7 +232,7 @@ Collect::Collect(TimedNetwork network, const Shape& shape, std::uint64_t seed, G
     : network_(std::move(network)), traffic_(network_), shape_(shape), guide_(guide), stock_(at(shape.ranks)) {
   for (const Inlet& inlet : network_.inlets()) {
     sources_.emplace_back();
-    for (const Source& source : inlet.sources)
+    for (const WaySource& source : inlet.sources)
       if (guide.uses(source.way)) sources_.back().push_back(source);
     next_source_.push_back(sources_.back().empty() ? 0 : seed % sources_.back().size());
   }
@@ -271,11 +271,11 @@ void Collect::arrive(const Move& move) {
 }
 
 void Collect::serve(int index) {
-  const std::vector<Source>& sources = sources_[at(index)];
+  const std::vector<WaySource>& sources = sources_[at(index)];
   if (sources.empty() || !network_.is_open(network_.inlets()[at(index)], traffic_.now())) return;
   std::size_t place = next_source_[at(index)];
   for (std::size_t tried = 0; tried < sources.size(); ++tried, place = place + 1 < sources.size() ? place + 1 : 0) {
-    const Source& source = sources[place];
+    const WaySource& source = sources[place];
     if (!network_.is_open(source.outlet, traffic_.now())) continue;
     if (stock_[at(network_.way(source.way).from)].empty()) continue;
     if (!network_.is_open(network_.way(source.way), traffic_.now())) continue;
@@ -295,7 +295,7 @@ int Collect::pick(int way) const {
 }
 
 void Collect::start(int index, int place) {
-  const Way& way = network_.way(index);
+  const TimedWay& way = network_.way(index);
   std::vector<int>& stock = stock_[at(way.from)];
   const Move move{stock[at(place)], index};
   stock.erase(stock.begin() + place);

@@ -57,20 +57,20 @@ class Spread {
   void serve(int index);
   bool serve_new(int index, const Inlet& inlet);
   void serve_sooner(int index, const Inlet& inlet);
-  bool can_be_sooner(const Way& way) const;
+  bool can_be_sooner(const TimedWay& way) const;
   bool overtake(int index);
   bool bring_again(int index);
-  bool may_send(const Way& way, int chunk) const;
-  int pick_new(const Way& way);
+  bool may_send(const TimedWay& way, int chunk) const;
+  int pick_new(const TimedWay& way);
   template <typename Wanted>
-  int pick(const Way& way, const Word* there, const Word* only, const Wanted& wanted);
+  int pick(const TimedWay& way, const Word* there, const Word* only, const Wanted& wanted);
   void start(int index, int chunk);
   tl::unexpected<Error> stuck() const;
   std::vector<Transfer> transfers() const;
 
-  bool is_between_islands(const Way& way) const { return !network_.are_on_one_island(way); }
+  bool is_between_islands(const TimedWay& way) const { return !network_.are_on_one_island(way); }
   /// What arrives after that is worth to be sent over the way instead.
-  Ticks late_over(const Way& way) const { return traffic_.now() + way.time + way.time / kWorthwhile; }
+  Ticks late_over(const TimedWay& way) const { return traffic_.now() + way.time + way.time / kWorthwhile; }
   Ticks& brought_at(int island, int chunk) { return brought_at_[at(island) * at(chunks_) + at(chunk)]; }
 
   TimedNetwork& network_;
@@ -127,7 +127,7 @@ Spread::Spread(TimedNetwork& network, const Shape& shape, const GreedyOptions& o
     --island_lacks_[at(network.island_of(home))];
   }
   for (const Inlet& inlet : network.inlets())
-    is_between_.push_back(std::all_of(inlet.sources.begin(), inlet.sources.end(), [&](const Source& source) {
+    is_between_.push_back(std::all_of(inlet.sources.begin(), inlet.sources.end(), [&](const WaySource& source) {
       return is_between_islands(network_.way(source.way));
     }));
   if (plan_ != nullptr) read_plan();
@@ -186,9 +186,9 @@ bool Spread::serve_new(int index, const Inlet& inlet) {
   const std::size_t count = inlet.sources.size();
   std::size_t place = next_source_[at(index)];
   for (std::size_t tried = 0; tried < count; ++tried, place = place + 1 < count ? place + 1 : 0) {
-    const Source& source = inlet.sources[place];
+    const WaySource& source = inlet.sources[place];
     if (!network_.is_open(source.outlet, traffic_.now())) continue;
-    const Way& way = network_.way(source.way);
+    const TimedWay& way = network_.way(source.way);
     if (!network_.is_open(way, traffic_.now())) continue;
     const int chunk = pick_new(way);
     if (chunk < 0) continue;
@@ -208,9 +208,9 @@ void Spread::serve_sooner(int index, const Inlet& inlet) {
   std::size_t& place = next_sooner_[at(index)];
   int patience = kPatience;
   for (std::size_t tried = 0; tried < count && patience > 0; ++tried, place = place + 1 < count ? place + 1 : 0) {
-    const Source& source = inlet.sources[place];
+    const WaySource& source = inlet.sources[place];
     if (!network_.is_open(source.outlet, traffic_.now())) continue;
-    const Way& way = network_.way(source.way);
+    const TimedWay& way = network_.way(source.way);
     if (!network_.is_open(way, traffic_.now())) continue;
     --patience;
     if (overtake(source.way) || bring_again(source.way)) return;
@@ -218,7 +218,7 @@ void Spread::serve_sooner(int index, const Inlet& inlet) {
 }
 
 /// Whether anything is on its way to the rank or its island that arrives later than over this way.
-bool Spread::can_be_sooner(const Way& way) const {
+bool Spread::can_be_sooner(const TimedWay& way) const {
   const Ticks late = late_over(way);
   return expected_last_[at(way.to)] > late ||
          brought_last_[at(network_.island_of(way.to))] + network_.time_within(way.to) > late;
@@ -226,7 +226,7 @@ bool Spread::can_be_sooner(const Way& way) const {
 
 /// Drops a flight to the rank that this way is sooner than.
 bool Spread::overtake(int index) {
-  const Way& way = network_.way(index);
+  const TimedWay& way = network_.way(index);
   std::vector<int>& flights = in_air_[at(way.to)];
   const auto has_landed = [&](int flight) {
     return flights_[at(flight)].dropped || flights_[at(flight)].arrives <= traffic_.now();
@@ -248,7 +248,7 @@ bool Spread::overtake(int index) {
 /// Brings a chunk to the island once more, where waiting until it is passed on inside takes longer, and costs the ranks
 /// there more time than the links between islands.
 bool Spread::bring_again(int index) {
-  const Way& way = network_.way(index);
+  const TimedWay& way = network_.way(index);
   const Ticks within = network_.time_within(way.to);
   if (way.hold > within || !is_between_islands(way)) return false;
   const int island = network_.island_of(way.to);
@@ -262,12 +262,12 @@ bool Spread::bring_again(int index) {
   return true;
 }
 
-bool Spread::may_send(const Way& way, int chunk) const {
+bool Spread::may_send(const TimedWay& way, int chunk) const {
   return have_.has(way.from, chunk) &&
          (plan_ == nullptr || !is_between_islands(way) || may_leave_.has(way.from, chunk));
 }
 
-int Spread::pick_new(const Way& way) {
+int Spread::pick_new(const TimedWay& way) {
   const auto any = [](int) { return true; };
   if (!is_between_islands(way)) return pick(way, coming_.of(way.to), nullptr, any);
   const Word* there = brought_.of(network_.island_of(way.to));
@@ -279,7 +279,7 @@ int Spread::pick_new(const Way& way) {
 /// The rarest of some chunks that the sender may send, of `only` these, that are not `there`, and are `wanted`; -1:
 /// there is none. The search begins at random.
 template <typename Wanted>
-int Spread::pick(const Way& way, const Word* there, const Word* only, const Wanted& wanted) {
+int Spread::pick(const TimedWay& way, const Word* there, const Word* only, const Wanted& wanted) {
   const Word* here = have_.of(way.from);
   const Word* leave = plan_ != nullptr && is_between_islands(way) ? may_leave_.of(way.from) : nullptr;
   const std::size_t words = have_.words();
@@ -302,7 +302,7 @@ int Spread::pick(const Way& way, const Word* there, const Word* only, const Want
 }
 
 void Spread::start(int index, int chunk) {
-  const Way& way = network_.way(index);
+  const TimedWay& way = network_.way(index);
   const int flight = static_cast<int>(flights_.size());
   const Ticks arrives = traffic_.start(index, flight);
   flights_.push_back({chunk, index, arrives, false});
@@ -331,7 +331,7 @@ tl::unexpected<Error> Spread::stuck() const {
 std::vector<Transfer> Spread::transfers() const {
   std::vector<Transfer> result;
   for (const Flight& flight : flights_) {
-    const Way& way = network_.way(flight.way);
+    const TimedWay& way = network_.way(flight.way);
     if (!flight.dropped) result.push_back({flight.chunk, way.from, way.to, way.channel});
   }
   return result;

@@ -152,7 +152,7 @@ void TimedNetwork::add_ways(const std::vector<Draft>& drafts) {
   time_within_.assign(island_.size(), 0);
   outlets_.resize(island_.size());
   for (const Draft& draft : drafts) {
-    Way way{draft.from, draft.to, draft.channel, 0, 0, 0, draft.first_hop, draft.hops};
+    TimedWay way{draft.from, draft.to, draft.channel, 0, 0, 0, draft.first_hop, draft.hops};
     for (int hop = 0; hop < draft.hops; ++hop) {
       const std::size_t link = at(hops_[at(draft.first_hop + hop)]);
       way.time += latency_[link];
@@ -171,30 +171,30 @@ void TimedNetwork::add_ways(const std::vector<Draft>& drafts) {
 }
 
 void TimedNetwork::sort_inlets() {
-  std::vector<std::vector<Source>> by_link(busy_.size());
+  std::vector<std::vector<WaySource>> by_link(busy_.size());
   for (std::size_t index = 0; index < ways_.size(); ++index) {
-    const Way& way = ways_[index];
+    const TimedWay& way = ways_[index];
     const int last = hops_[at(way.first_hop + way.hops - 1)];
     by_link[at(last)].push_back({hops_[at(way.first_hop)], static_cast<int>(index)});
   }
   std::vector<std::tuple<Ticks, int /*to*/, int /*link*/>> places;
   for (std::size_t link = 0; link < by_link.size(); ++link) {
-    std::vector<Source>& sources = by_link[link];
+    std::vector<WaySource>& sources = by_link[link];
     if (sources.empty()) continue;
-    const auto key = [&](const Source& source) {
-      const Way& way = ways_[at(source.way)];
+    const auto key = [&](const WaySource& source) {
+      const TimedWay& way = ways_[at(source.way)];
       return std::tuple(way.time, (way.from - way.to + ranks()) % ranks(), way.channel);
     };
-    std::sort(sources.begin(), sources.end(), [&](const Source& a, const Source& b) { return key(a) < key(b); });
-    const Way& fastest = ways_[at(sources.front().way)];
+    std::sort(sources.begin(), sources.end(), [&](const WaySource& a, const WaySource& b) { return key(a) < key(b); });
+    const TimedWay& fastest = ways_[at(sources.front().way)];
     places.emplace_back(fastest.time, fastest.to, static_cast<int>(link));
   }
   std::sort(places.begin(), places.end());
   for (const auto& [time, to, link] : places) {
-    for (const Source& source : by_link[at(link)]) ways_[at(source.way)].inlet = static_cast<int>(inlets_.size());
+    for (const WaySource& source : by_link[at(link)]) ways_[at(source.way)].inlet = static_cast<int>(inlets_.size());
     inlets_.push_back({to, link, 0, std::move(by_link[at(link)])});
-    for (const Source& source : inlets_.back().sources) {
-      const Way& way = ways_[at(source.way)];
+    for (const WaySource& source : inlets_.back().sources) {
+      const TimedWay& way = ways_[at(source.way)];
       inlets_.back().latest_offset = std::max(inlets_.back().latest_offset, way.time - way.hold - latency_[at(link)]);
     }
   }
@@ -205,7 +205,7 @@ void TimedNetwork::find_fans() {
   fans_.resize(busy_.size());
   least_offset_.assign(busy_.size(), kNever);
   std::vector<bool> is_broad(inlets_.size());
-  for (const Way& way : ways_) {
+  for (const TimedWay& way : ways_) {
     Ticks offset = 0;
     for (int hop = 0; hop < way.hops; ++hop) {
       const std::size_t link = at(hops_[at(way.first_hop + hop)]);
@@ -226,7 +226,7 @@ void TimedNetwork::find_fans() {
     if (is_broad[inlet]) broad_inlets_.push_back(static_cast<int>(inlet));
 }
 
-bool TimedNetwork::is_open(const Way& way, Ticks now) const {
+bool TimedNetwork::is_open(const TimedWay& way, Ticks now) const {
   for (int hop = 0; hop < way.hops; ++hop) {
     const std::size_t link = at(hops_[at(way.first_hop + hop)]);
     if (ready_[link] > now) return false;
@@ -235,7 +235,7 @@ bool TimedNetwork::is_open(const Way& way, Ticks now) const {
   return true;
 }
 
-void TimedNetwork::take(const Way& way, Ticks now, std::vector<Ticks>& free_again) {
+void TimedNetwork::take(const TimedWay& way, Ticks now, std::vector<Ticks>& free_again) {
   for (int hop = 0; hop < way.hops; ++hop) {
     const std::size_t link = at(hops_[at(way.first_hop + hop)]);
     ready_[link] = now + busy_[link];
@@ -246,7 +246,7 @@ void TimedNetwork::take(const Way& way, Ticks now, std::vector<Ticks>& free_agai
   }
 }
 
-void TimedNetwork::collect_open_links(const Way& way, Ticks now, std::vector<int>& links) const {
+void TimedNetwork::collect_open_links(const TimedWay& way, Ticks now, std::vector<int>& links) const {
   for (int hop = 0; hop < way.hops; ++hop) {
     const int link = hops_[at(way.first_hop + hop)];
     if (ready_[at(link)] <= now + least_offset_[at(link)]) links.push_back(link);

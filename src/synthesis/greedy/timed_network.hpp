@@ -17,7 +17,7 @@ namespace tutti {
 
 using Ticks = std::int64_t;
 
-struct Way {
+struct TimedWay {
   int from = 0;
   int to = 0;
   int channel = 0;
@@ -29,7 +29,7 @@ struct Way {
 };
 
 /// A way into an inlet, with what is asked first.
-struct Source {
+struct WaySource {
   int outlet = 0;  // a link
   int way = 0;
 };
@@ -37,8 +37,8 @@ struct Source {
 struct Inlet {
   int to = 0;
   int link = 0;
-  Ticks latest_offset = 0;      // at which a way takes the link
-  std::vector<Source> sources;  // fastest first, then those at to + 1, to + 2, ... before others
+  Ticks latest_offset = 0;         // at which a way takes the link
+  std::vector<WaySource> sources;  // fastest first, then those at to + 1, to + 2, ... before others
 };
 
 /// Inlets that ways over a link lead to. Where they are many they are not listed: they are among the broad inlets.
@@ -53,12 +53,12 @@ class TimedNetwork {
   /// has more bandwidth than all ways inside, or is `loop_gain` times as fast. Searches all routes.
   TimedNetwork(Routes& routes, double bytes, double transfers, double loop_gain);
 
-  bool are_on_one_island(const Way& way) const { return island_of(way.from) == island_of(way.to); }
+  bool are_on_one_island(const TimedWay& way) const { return island_of(way.from) == island_of(way.to); }
   int ranks() const { return static_cast<int>(island_.size()); }
   /// Those with the fastest ways first.
   const std::vector<Inlet>& inlets() const { return inlets_; }
   int ways() const { return static_cast<int>(ways_.size()); }
-  const Way& way(int index) const { return ways_[static_cast<std::size_t>(index)]; }
+  const TimedWay& way(int index) const { return ways_[static_cast<std::size_t>(index)]; }
   const Fan& fan(int link) const { return fans_[static_cast<std::size_t>(link)]; }
   const std::vector<int>& broad_inlets() const { return broad_inlets_; }
   /// First links of a rank's ways.
@@ -77,11 +77,11 @@ class TimedNetwork {
   /// Whether some way could begin to use the inlet if it started now.
   bool is_open(const Inlet& inlet, Ticks now) const { return is_open(inlet.link, now + inlet.latest_offset); }
   /// Whether every link of the way is free by the time a start now would need it.
-  bool is_open(const Way& way, Ticks now) const;
+  bool is_open(const TimedWay& way, Ticks now) const;
   /// Takes the links for a start now; adds when they can serve the next start, each time once.
-  void take(const Way& way, Ticks now, std::vector<Ticks>& free_again);
+  void take(const TimedWay& way, Ticks now, std::vector<Ticks>& free_again);
   /// Adds those links of the way that can serve a start now.
-  void collect_open_links(const Way& way, Ticks now, std::vector<int>& links) const;
+  void collect_open_links(const TimedWay& way, Ticks now, std::vector<int>& links) const;
 
  private:
   struct Draft;
@@ -97,7 +97,7 @@ class TimedNetwork {
   std::vector<Ticks> busy_, latency_, ready_;  // [link]
   std::vector<Ticks> least_offset_;            // [link] of the ways over it
   std::vector<int> hops_;                      // links of all ways
-  std::vector<Way> ways_;
+  std::vector<TimedWay> ways_;
   std::vector<Inlet> inlets_;
   std::vector<std::vector<int>> outlets_;
   std::vector<Fan> fans_;

@@ -5,7 +5,7 @@
 namespace tutti {
 
 Ticks TimedTraffic::start(int way, int flight) {
-  const Way& taken = network_.way(way);
+  const TimedWay& taken = network_.way(way);
   free_again_.clear();
   network_.take(taken, now_, free_again_);
   for (const Ticks time : free_again_) events_.push({std::max(time, now_), ~way});

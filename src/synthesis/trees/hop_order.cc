@@ -11,7 +11,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Timetable {
  public:
-  Timetable(const Topology& topology, const std::vector<Hop>& hops)
+  Timetable(const Topology& topology, const std::vector<TreeHop>& hops)
       : hops_(hops), next_(hops.size()), behind_(hops.size(), 0), ready_(hops.size(), 0) {
     for (const Link& link : topology.links()) seconds_.push_back(1 / link.capacity.value());
     free_.assign(seconds_.size(), 0);
@@ -41,7 +41,7 @@ class Timetable {
   }
 
  private:
-  double time_of(const Hop& hop) const {
+  double time_of(const TreeHop& hop) const {
     double slowest = 0;
     for (const int link : hop.links) slowest = std::max(slowest, seconds_[at(link)]);
     return slowest * hop.amount;
@@ -56,7 +56,7 @@ class Timetable {
   void wait(int index) { waiting_.emplace(earliest(index), -behind_[at(index)], index); }
 
   void carry(int index, double begin) {
-    const Hop& hop = hops_[at(index)];
+    const TreeHop& hop = hops_[at(index)];
     for (const int link : hop.links) free_[at(link)] = begin + seconds_[at(link)] * hop.amount;
     for (const int next : next_[at(index)]) {
       ready_[at(next)] = begin + time_of(hop);
@@ -66,7 +66,7 @@ class Timetable {
 
   using Entry = std::tuple<double /*begin*/, double /*minus the time behind it*/, int /*hop*/>;
 
-  const std::vector<Hop>& hops_;
+  const std::vector<TreeHop>& hops_;
   std::vector<double> seconds_;         // [link] for a chunk of one byte
   std::vector<double> free_;            // [link] from when on
   std::vector<std::vector<int>> next_;  // [hop] those that go on from it
@@ -76,7 +76,7 @@ class Timetable {
 
 }  // namespace
 
-std::vector<int> order_by_time(const Topology& topology, const std::vector<Hop>& hops) {
+std::vector<int> order_by_time(const Topology& topology, const std::vector<TreeHop>& hops) {
   return Timetable(topology, hops).run();
 }
 

@@ -9,7 +9,7 @@
 namespace tutti {
 
 /// A tree's way from one rank to the next.
-struct Hop {
+struct TreeHop {
   int after = -1;          // the hop that brings it to the sender, which stands before this one; -1: it starts there
   double amount = 1;       // of equal chunks
   std::vector<int> links;  // physical, in order
@@ -17,6 +17,6 @@ struct Hop {
 
 /// Indices of hops by the time they begin, when every link carries one hop at a time, and of those that could begin at
 /// the same moment the one with the longest way behind it goes first.
-std::vector<int> order_by_time(const Topology& topology, const std::vector<Hop>& hops);
+std::vector<int> order_by_time(const Topology& topology, const std::vector<TreeHop>& hops);
 
 }  // namespace tutti

@@ -89,7 +89,7 @@ TEST(HopOrder, SendsWhatHasTheLongestWayToGoFirst) {
   Routes routes(topology);
   const auto way = [&](int from, int to) { return routes.links(from, to); };
   // Two trees leave rank 0 over the same link; the second goes on to rank 2 and 3.
-  const std::vector<Hop> hops = {{-1, 1, way(0, 1)}, {-1, 1, way(0, 1)}, {1, 1, way(1, 2)}, {2, 1, way(2, 3)}};
+  const std::vector<TreeHop> hops = {{-1, 1, way(0, 1)}, {-1, 1, way(0, 1)}, {1, 1, way(1, 2)}, {2, 1, way(2, 3)}};
   EXPECT_EQ(order_by_time(topology, hops), (std::vector<int>{1, 2, 0, 3}));
 }
 

@@ -88,7 +88,7 @@ class TreeSchedule {
   std::vector<double> loads_;    // [physical link] chunks
   std::vector<int> trees_on_;    // [rank link]
   std::vector<int> next_chunk_;  // [root]
-  std::vector<Hop> hops_;
+  std::vector<TreeHop> hops_;
   std::vector<Transfer> transfers_;  // [hop], of its first copy
   PackedTrees packed_;
 };
