@@ -10,9 +10,9 @@ namespace tutti {
 namespace {
 
 /// A mark for each chunk on each rank.
-class Marks {
+class ChunkMarks {
  public:
-  explicit Marks(const Shape& shape)
+  explicit ChunkMarks(const Shape& shape)
       : ranks_(static_cast<std::size_t>(shape.ranks)), marks_(static_cast<std::size_t>(chunks_of(shape)) * ranks_) {}
 
   std::vector<bool>::reference at(int chunk, int rank) {
@@ -71,7 +71,7 @@ bool wants(const Shape& shape, int chunk, int rank) {
 
 Status check_schedule(const Schedule& schedule) {
   const Shape& shape = schedule.shape;
-  Marks held(shape);
+  ChunkMarks held(shape);
   for (int chunk = 0; chunk < chunks_of(shape); ++chunk) held.at(chunk, home_of(shape, chunk)) = true;
   const auto wrong = [&](std::size_t index, std::string_view why) {
     const Transfer& transfer = schedule.transfers[index];
@@ -100,7 +100,7 @@ Status check_schedule(const Schedule& schedule) {
 Schedule without_dead_ends(Schedule schedule) {
   const Shape& shape = schedule.shape;
   if (shape.collective == Collective::all_gather || shape.collective == Collective::broadcast) return schedule;
-  Marks taken_from(shape);
+  ChunkMarks taken_from(shape);
   std::vector<Transfer> kept;
   for (auto transfer = schedule.transfers.rbegin(); transfer != schedule.transfers.rend(); ++transfer) {
     if (!wants(shape, transfer->chunk, transfer->to) && !taken_from.at(transfer->chunk, transfer->to)) continue;
