@@ -1,6 +1,5 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -122,24 +121,12 @@ int run_threads(const BenchOptions& options, const Arguments& arguments) {
   return *std::max_element(statuses.begin(), statuses.end());
 }
 
-int run_launched(const BenchOptions& options, const Arguments& arguments) {
-  LaunchOptions launching;
-  launching.ranks = options.ranks > 0 ? options.ranks : std::max(2, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  launching.command = arguments;
-  launching.command[0] = own_executable();
-  launching.output = RankOutput::inherited;
-  launching.name = "tutti bench";
-  const auto status = launch(launching);
-  if (!status) fmt::print(stderr, "tutti bench: {}\n", status.error().message);
-  return status.value_or(1);
-}
-
 int start(const BenchOptions& options, const Arguments& arguments) {
   const int ranks = options.threads > 0 ? options.threads : options.ranks;
   if (ranks > 0 && options.root >= ranks)
     throw CLI::ValidationError("tutti bench", fmt::format("-r {} is no rank; there are {}", options.root, ranks));
   if (options.threads > 0) return run_threads(options, arguments);
-  return started_by_launcher() ? run_as_rank(options, arguments) : run_launched(options, arguments);
+  return started_by_launcher() ? run_as_rank(options, arguments) : launch_self("tutti bench", options.ranks, arguments);
 }
 
 void add_options(CLI::App* command, BenchOptions& options) {

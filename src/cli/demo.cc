@@ -122,18 +122,6 @@ int run_as_rank(std::size_t bytes) {
   return play_all(*communicator, bytes);
 }
 
-int run_launched(int ranks, const Arguments& arguments) {
-  LaunchOptions launching;
-  launching.ranks = ranks;
-  launching.command = arguments;
-  launching.command[0] = own_executable();
-  launching.output = RankOutput::inherited;
-  launching.name = "tutti demo";
-  const auto status = launch(launching);
-  if (!status) fmt::print(stderr, "tutti demo: {}\n", status.error().message);
-  return status.value_or(1);
-}
-
 struct DemoOptions {
   int ranks = 4;
   std::string size = "1M";
@@ -152,7 +140,7 @@ int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arg
   const auto plays = [&](const char* scene) {
     return status == 0 && (options.scene == scene || options.scene == "all");
   };
-  if (plays("collectives")) status = run_launched(options.ranks, arguments);
+  if (plays("collectives")) status = launch_self("tutti demo", options.ranks, arguments);
   if (plays("all")) fmt::print("\n");
   if (plays("rails")) status = play_rails(options.seconds, options.simulated);
   if (plays("all")) fmt::print("\n");

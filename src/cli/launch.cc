@@ -257,4 +257,16 @@ std::string own_executable() {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "tutti";
 }
 
+int launch_self(const std::string& name, int ranks, const std::vector<std::string>& arguments) {
+  LaunchOptions launching;
+  launching.ranks = ranks > 0 ? ranks : std::max(2, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  launching.command = arguments;
+  launching.command[0] = own_executable();
+  launching.output = RankOutput::inherited;
+  launching.name = name;
+  const auto status = launch(launching);
+  if (!status) fmt::print(stderr, "{}: {}\n", name, status.error().message);
+  return status.value_or(1);
+}
+
 }  // namespace tutti::cli

@@ -43,4 +43,8 @@ int exit_status_of(int wait_status);
 /// This executable, for starting it again.
 std::string own_executable();
 
+/// Starts this command again as `ranks` ranks that share its output (0: one per core, at least two), and says what went
+/// wrong in the name of `name`. The exit status.
+int launch_self(const std::string& name, int ranks, const std::vector<std::string>& arguments);
+
 }  // namespace tutti::cli

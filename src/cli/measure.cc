@@ -61,19 +61,6 @@ int run_as_rank(const MeasureArguments& asked) {
   return 0;
 }
 
-int start(const MeasureArguments& asked, const Arguments& arguments) {
-  if (started_by_launcher()) return run_as_rank(asked);
-  LaunchOptions launching;
-  launching.ranks = asked.ranks > 0 ? asked.ranks : std::max(2, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  launching.command = arguments;
-  launching.command[0] = own_executable();
-  launching.output = RankOutput::inherited;
-  launching.name = "tutti topo measure";
-  const auto launched = launch(launching);
-  if (!launched) return complain(launched.error().message);
-  return *launched;
-}
-
 void set_sizes(const std::vector<std::string>& texts, MeasureOptions& measuring) {
   measuring.sizes.clear();
   for (const std::string& text : texts) {
@@ -106,7 +93,7 @@ void add_topo_measure(CLI::App& group, const Arguments& arguments, int& status) 
   command->add_flag("--json", asked->json, "print every measurement as JSON instead of tables");
   command->callback([=, &status] {
     if (!sizes->empty()) set_sizes(*sizes, asked->measuring);
-    status = start(*asked, arguments);
+    status = started_by_launcher() ? run_as_rank(*asked) : launch_self("tutti topo measure", asked->ranks, arguments);
   });
 }
 

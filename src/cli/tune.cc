@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -68,19 +67,7 @@ void add_tune(CLI::App& app, const Arguments& arguments, int& status) {
       ->check(CLI::Range(1, 4096));
   command->add_flag("--show", *show, "print the table, keep nothing");
   command->callback([=, &status] {
-    if (started_by_launcher()) {
-      status = run_as_rank(*tuning, *show);
-      return;
-    }
-    LaunchOptions launching;
-    launching.ranks = *ranks > 0 ? *ranks : std::max(2, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-    launching.command = arguments;
-    launching.command[0] = own_executable();
-    launching.output = RankOutput::inherited;
-    launching.name = "tutti tune";
-    const auto launched = launch(launching);
-    if (!launched) fmt::print(stderr, "tutti tune: {}\n", launched.error().message);
-    status = launched.value_or(1);
+    status = started_by_launcher() ? run_as_rank(*tuning, *show) : launch_self("tutti tune", *ranks, arguments);
   });
 }
 
