@@ -17,7 +17,7 @@ tl::unexpected<Error> bad(const char* collective, const std::string& what) {
 }
 
 struct Checker {
-  Place place;
+  Caller caller;
   Collective collective;
   DataType type;
   int root;
@@ -30,8 +30,8 @@ struct Checker {
     if (reduces(collective))
       if (Status supported = supports(type, reduction); !supported)
         return bad(label().c_str(), supported.error().message);
-    if (has_root(collective) && (root < 0 || root >= place.size))
-      return bad(label().c_str(), fmt::format("root {} is not in 0..{}", root, place.size - 1));
+    if (has_root(collective) && (root < 0 || root >= caller.size))
+      return bad(label().c_str(), fmt::format("root {} is not in 0..{}", root, caller.size - 1));
     return {};
   }
 
@@ -45,7 +45,7 @@ struct Checker {
     return {};
   }
 
-  bool at_root() const { return place.rank == root; }
+  bool at_root() const { return caller.rank == root; }
   bool has_input() const {
     return (collective != Collective::broadcast && collective != Collective::scatter) || at_root();
   }
@@ -79,26 +79,27 @@ bool is_in_place(Collective collective, const void* send, const void* recv, std:
   }
 }
 
-bool fit_to_repeat(Place place, Collective collective, int root, const void*& send, void*& recv, std::size_t element) {
+bool fit_to_repeat(Caller caller, Collective collective, int root, const void*& send, void*& recv,
+                   std::size_t element) {
   if (collective == Collective::barrier) return true;
-  const Checker check{place, collective, DataType::uint8, root};
+  const Checker check{caller, collective, DataType::uint8, root};
   if (!check.has_input()) send = nullptr;
   if (!check.has_output()) recv = nullptr;
   const auto bits = reinterpret_cast<std::uintptr_t>(send) | reinterpret_cast<std::uintptr_t>(recv);
   return (send != nullptr || !check.has_input()) && (recv != nullptr || !check.has_output()) && bits % element == 0;
 }
 
-Result<Call> make_call(Place place, Collective collective, const void* send, void* recv, std::size_t count,
+Result<Call> make_call(Caller caller, Collective collective, const void* send, void* recv, std::size_t count,
                        DataType type, const Reduction& reduction, int root) {
-  const Checker check{place, collective, type, root};
+  const Checker check{caller, collective, type, root};
   if (Status values = check.values(reduction); !values) return tl::unexpected(values.error());
-  const auto largest = (std::size_t{1} << 62) / static_cast<std::size_t>(place.size);
+  const auto largest = (std::size_t{1} << 62) / static_cast<std::size_t>(caller.size);
   if (count > largest) return bad(check.label().c_str(), fmt::format("{} elements overflow", count));
   if (check.has_input())
-    if (Status ok = check.buffer(send, count * blocks_in(collective, true, place.size), "send"); !ok)
+    if (Status ok = check.buffer(send, count * blocks_in(collective, true, caller.size), "send"); !ok)
       return tl::unexpected(ok.error());
   if (check.has_output())
-    if (Status ok = check.buffer(recv, count * blocks_in(collective, false, place.size), "receive"); !ok)
+    if (Status ok = check.buffer(recv, count * blocks_in(collective, false, caller.size), "receive"); !ok)
       return tl::unexpected(ok.error());
   Call call;
   call.collective = collective;
@@ -109,15 +110,15 @@ Result<Call> make_call(Place place, Collective collective, const void* send, voi
   call.reduction = reduction;
   call.root = root;
   call.in_place = count > 0 && is_in_place(collective, call.send, call.recv,
-                                           count * static_cast<std::size_t>(place.rank), size_of(type));
+                                           count * static_cast<std::size_t>(caller.rank), size_of(type));
   return call;
 }
 
-Result<Call> make_uneven_call(Place place, Collective collective, const void* send, Blocks send_blocks, void* recv,
+Result<Call> make_uneven_call(Caller caller, Collective collective, const void* send, Blocks send_blocks, void* recv,
                               Blocks recv_blocks, DataType type, const Reduction& reduction, int root) {
-  const Checker check{place, collective, type, root};
+  const Checker check{caller, collective, type, root};
   if (Status values = check.values(reduction); !values) return tl::unexpected(values.error());
-  const auto size = static_cast<std::size_t>(place.size);
+  const auto size = static_cast<std::size_t>(caller.size);
   for (const Blocks* blocks : {&send_blocks, &recv_blocks}) {
     if (blocks->counts.size() != size)
       return bad(check.label().c_str(), fmt::format("{} counts for {} ranks", blocks->counts.size(), size));
@@ -131,9 +132,9 @@ Result<Call> make_uneven_call(Place place, Collective collective, const void* se
   const auto total = [](const Blocks& blocks) {
     return std::accumulate(blocks.counts.begin(), blocks.counts.end(), std::size_t{0});
   };
-  const auto own = static_cast<std::size_t>(place.rank);
-  const bool one_in = blocks_in(collective, true, place.size) == 1;
-  const bool one_out = blocks_in(collective, false, place.size) == 1;
+  const auto own = static_cast<std::size_t>(caller.rank);
+  const bool one_in = blocks_in(collective, true, caller.size) == 1;
+  const bool one_out = blocks_in(collective, false, caller.size) == 1;
   if (check.has_input())
     if (Status ok = check.buffer(send, one_in ? send_blocks.counts[own] : total(send_blocks), "send"); !ok)
       return tl::unexpected(ok.error());
@@ -161,10 +162,10 @@ Result<Call> make_uneven_call(Place place, Collective collective, const void* se
   return call;
 }
 
-Result<Call> make_end_call(Place place, bool sends, void* data, std::size_t count, DataType type, int peer) {
+Result<Call> make_end_call(Caller caller, bool sends, void* data, std::size_t count, DataType type, int peer) {
   const char* const label = sends ? "send" : "recv";
-  if (peer < 0 || peer >= place.size) return bad(label, fmt::format("rank {} is not in 0..{}", peer, place.size - 1));
-  const Checker check{place, Collective::point_to_point, type, 0};
+  if (peer < 0 || peer >= caller.size) return bad(label, fmt::format("rank {} is not in 0..{}", peer, caller.size - 1));
+  const Checker check{caller, Collective::point_to_point, type, 0};
   if (Status values = check.values({}); !values) return tl::unexpected(values.error());
   if (Status ok = check.buffer(data, count, sends ? "send" : "receive"); !ok) return tl::unexpected(ok.error());
   Call call;

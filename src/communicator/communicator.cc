@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-Place place_of(const CommunicatorImpl& impl) { return {impl.rank(), impl.size()}; }
+Caller caller_of(const CommunicatorImpl& impl) { return {impl.rank(), impl.size()}; }
 
 Status run(const std::shared_ptr<CommunicatorImpl>& impl, const Result<Call>& call) {
   if (!call) {
@@ -33,13 +33,13 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective,
   const void* input = send;
   void* output = recv;
   const std::size_t element = element_of(type);
-  if (!in_group() && fit_to_repeat(place_of(*impl), collective, root, input, output, element)) {
+  if (!in_group() && fit_to_repeat(caller_of(*impl), collective, root, input, output, element)) {
     const bool in_place =
         count > 0 && is_in_place(collective, input, output, count * static_cast<std::size_t>(impl->rank()), element);
     const Repeatable call = Repeatable::of(collective, type, reduction.op, in_place, true, root, count);
     if (std::optional<Status> repeated = impl->repeat(call, input, output)) return std::move(*repeated);
   }
-  return run(impl, make_call(place_of(*impl), collective, send, recv, count, type, reduction, root));
+  return run(impl, make_call(caller_of(*impl), collective, send, recv, count, type, reduction, root));
 }
 
 Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* data, std::size_t count, DataType type,
@@ -50,7 +50,7 @@ Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* 
     if (std::optional<Status> repeated = impl->repeat(call, sends ? data : nullptr, sends ? nullptr : data))
       return std::move(*repeated);
   }
-  return run(impl, make_end_call(place_of(*impl), sends, data, count, type, peer));
+  return run(impl, make_end_call(caller_of(*impl), sends, data, count, type, peer));
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ void Communicator::abort(std::string_view reason) {
   impl_->break_with(std::move(error), true);
 }
 
-#define TUTTI_SUBMIT(...) submit(make_call(place_of(*impl_), __VA_ARGS__))
+#define TUTTI_SUBMIT(...) submit(make_call(caller_of(*impl_), __VA_ARGS__))
 
 Status Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op) {
   return run(impl_, Collective::all_reduce, send, recv, count, type, op);
@@ -161,19 +161,19 @@ Status Communicator::barrier() { return run(impl_, Collective::barrier, nullptr,
 
 Status Communicator::all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts,
                                   std::span<const std::size_t> offsets, DataType type) {
-  return run(impl_, make_uneven_call(place_of(*impl_), Collective::all_gather, send, {counts, {}}, recv,
+  return run(impl_, make_uneven_call(caller_of(*impl_), Collective::all_gather, send, {counts, {}}, recv,
                                      {counts, offsets}, type));
 }
 Status Communicator::reduce_scatter_v(const void* send, void* recv, std::span<const std::size_t> counts,
                                       std::span<const std::size_t> offsets, DataType type, const Reduction& op) {
-  return run(impl_, make_uneven_call(place_of(*impl_), Collective::reduce_scatter, send, {counts, offsets}, recv,
+  return run(impl_, make_uneven_call(caller_of(*impl_), Collective::reduce_scatter, send, {counts, offsets}, recv,
                                      {counts, {}}, type, op));
 }
 Status Communicator::all_to_all_v(const void* send, std::span<const std::size_t> send_counts,
                                   std::span<const std::size_t> send_offsets, void* recv,
                                   std::span<const std::size_t> recv_counts, std::span<const std::size_t> recv_offsets,
                                   DataType type) {
-  return run(impl_, make_uneven_call(place_of(*impl_), Collective::all_to_all, send, {send_counts, send_offsets}, recv,
+  return run(impl_, make_uneven_call(caller_of(*impl_), Collective::all_to_all, send, {send_counts, send_offsets}, recv,
                                      {recv_counts, recv_offsets}, type));
 }
 Status Communicator::gather_v(const void* send, std::size_t count, void* recv, std::span<const std::size_t> counts,
@@ -181,7 +181,7 @@ Status Communicator::gather_v(const void* send, std::size_t count, void* recv, s
   std::vector<std::size_t> own(static_cast<std::size_t>(size()), 0);
   own[static_cast<std::size_t>(rank())] = count;
   const bool at_root = rank() == root;
-  return run(impl_, make_uneven_call(place_of(*impl_), Collective::gather, send, {at_root ? counts : own, {}}, recv,
+  return run(impl_, make_uneven_call(caller_of(*impl_), Collective::gather, send, {at_root ? counts : own, {}}, recv,
                                      {at_root ? counts : own, at_root ? offsets : std::span<const std::size_t>{}}, type,
                                      {}, root));
 }
@@ -191,7 +191,7 @@ Status Communicator::scatter_v(const void* send, std::span<const std::size_t> co
   std::vector<std::size_t> own(static_cast<std::size_t>(size()), 0);
   own[static_cast<std::size_t>(rank())] = count;
   const bool at_root = rank() == root;
-  return run(impl_, make_uneven_call(place_of(*impl_), Collective::scatter, send,
+  return run(impl_, make_uneven_call(caller_of(*impl_), Collective::scatter, send,
                                      {at_root ? counts : own, at_root ? offsets : std::span<const std::size_t>{}}, recv,
                                      {at_root ? counts : own, {}}, type, {}, root));
 }
@@ -245,10 +245,10 @@ Result<Work> Communicator::barrier_async() {
   return TUTTI_SUBMIT(Collective::barrier, nullptr, nullptr, 0, DataType::uint8);
 }
 Result<Work> Communicator::send_async(const void* data, std::size_t count, DataType type, int peer) {
-  return submit(make_end_call(place_of(*impl_), true, const_cast<void*>(data), count, type, peer));
+  return submit(make_end_call(caller_of(*impl_), true, const_cast<void*>(data), count, type, peer));
 }
 Result<Work> Communicator::recv_async(void* data, std::size_t count, DataType type, int peer) {
-  return submit(make_end_call(place_of(*impl_), false, data, count, type, peer));
+  return submit(make_end_call(caller_of(*impl_), false, data, count, type, peer));
 }
 
 }  // namespace tutti

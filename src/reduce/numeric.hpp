@@ -54,7 +54,7 @@ inline constexpr std::uint32_t kFloatQuietNan = 0x7fc00000;
 
 /// Where a format's fields lie relative to float32's.
 template <class Format>
-struct Layout {
+struct BitLayout {
   static constexpr int kBias = (1 << (Format::kExponentBits - 1)) - 1;
   static constexpr int kSignBit = Format::kExponentBits + Format::kMantissaBits;
   static constexpr int kDropped = 23 - Format::kMantissaBits;  // mantissa bits float32 has more
@@ -81,7 +81,7 @@ TUTTI_INLINE Pack<float, kLanes> decode(Pack<std::uint32_t, kLanes> code) {
   if constexpr (std::is_same_v<Format, Bfloat16>) {
     return reinterpret<Floats>(code << 16);
   } else {
-    using L = Layout<Format>;
+    using L = BitLayout<Format>;
     const Bits magnitude = code & splat<std::uint32_t, kLanes>((1u << L::kSignBit) - 1);
     const Bits sign = (code ^ magnitude) << (31 - L::kSignBit);
     const Bits shifted = magnitude << L::kDropped;
@@ -125,7 +125,7 @@ TUTTI_INLINE Pack<std::uint32_t, kLanes> encode(Pack<float, kLanes> value) {
   if constexpr (std::is_same_v<Format, Bfloat16>) {
     return round_off<16, kLanes>(bits);
   } else {
-    using L = Layout<Format>;
+    using L = BitLayout<Format>;
     const Bits magnitude = bits & splat<std::uint32_t, kLanes>(kFloatMagnitude);
     const Bits sign = (bits ^ magnitude) >> (31 - L::kSignBit);
 
