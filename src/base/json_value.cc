@@ -7,9 +7,13 @@
 #include <limits>
 #include <set>
 
+#include "base/json_place.hpp"
+
 namespace tutti {
 
 using nlohmann::json;
+
+JsonValue::JsonValue(const JsonDocument& document) : document_(document.text_), value_(&document.value_) {}
 
 std::string JsonValue::path() const {
   std::string path;
@@ -29,19 +33,18 @@ std::string JsonValue::shown() const {
 }
 
 void JsonValue::fail(const std::string& what) const {
-  const std::string at = path();
-  throw InputError(at.empty() ? what : at + ": " + what);
+  throw InputError(fmt::format("{}: {}", place_in(document_, path()), what));
 }
 
 void JsonValue::expect_keys(const std::vector<std::string>& allowed) const {
   if (!value_->is_object()) fail(fmt::format("{} is no object", shown()));
   for (const auto& [key, value] : value_->items())
     if (std::find(allowed.begin(), allowed.end(), key) == allowed.end())
-      fail(fmt::format("unknown key '{}'; expected {}", key, fmt::join(allowed, ", ")));
+      member(key, value).fail(fmt::format("unknown key; expected {}", fmt::join(allowed, ", ")));
 }
 
 JsonValue JsonValue::member(std::string_view key, const json& value) const {
-  return {value, std::make_shared<const Step>(Step{path_, key, 0})};
+  return {document_, value, std::make_shared<const Step>(Step{path_, key, 0})};
 }
 
 JsonValue JsonValue::at(std::string_view key) const {
@@ -63,7 +66,7 @@ std::vector<JsonValue> JsonValue::elements() const {
   std::vector<JsonValue> elements;
   elements.reserve(value_->size());
   for (std::size_t i = 0; i < value_->size(); ++i)
-    elements.push_back({(*value_)[i], std::make_shared<const Step>(Step{path_, {}, i})});
+    elements.push_back({document_, (*value_)[i], std::make_shared<const Step>(Step{path_, {}, i})});
   return elements;
 }
 
@@ -106,23 +109,25 @@ void limit_depth(std::string_view text, int depth) {
     } else if (c == '"') {
       quoted = true;
     } else if (c == '{' || c == '[') {
-      if (++open > depth) throw InputError(fmt::format("nested deeper than {} levels at byte {}", depth, i));
+      if (++open > depth)
+        throw InputError(fmt::format("line {}: nested deeper than {} levels", line_at(text, i), depth));
     } else if (c == '}' || c == ']') {
       --open;
     }
   }
 }
 
-}  // namespace
-
-json parse_json_text(std::string_view text, int depth) {
-  limit_depth(text, depth);
+/// Throws InputError where a key stands twice in one object.
+json parse_strictly(std::string_view text) {
   std::vector<std::set<std::string>> keys;
-  const auto watch = [&keys](int, json::parse_event_t event, json& parsed) {
+  std::size_t before = 0;
+  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw InputError(fmt::format("key '{}' stands twice in one object", parsed.get<std::string>()));
+    if (event != json::parse_event_t::key) return true;
+    if (const auto& key = parsed.get_ref<const std::string&>(); !keys.back().insert(key).second)
+      throw InputError(fmt::format("line {}: key '{}' stands twice in one object", line_of_key(text, before), key));
+    ++before;
     return true;
   };
   try {
@@ -133,6 +138,13 @@ json parse_json_text(std::string_view text, int depth) {
     const std::size_t prefix = what.find("] ");
     throw InputError(std::string(prefix == std::string_view::npos ? what : what.substr(prefix + 2)));
   }
+}
+
+}  // namespace
+
+JsonDocument::JsonDocument(std::string_view text, int depth) : text_(text) {
+  limit_depth(text, depth);
+  value_ = parse_strictly(text);
 }
 
 }  // namespace tutti

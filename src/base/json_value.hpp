@@ -17,10 +17,14 @@ struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+class JsonDocument;
+
 class JsonValue {
  public:
-  explicit JsonValue(const nlohmann::json& value) : value_(&value) {}
+  /// The document's whole value; the document outlives it.
+  explicit JsonValue(const JsonDocument& document);
 
+  /// "line 7: links[3].bandwidth: is 0"
   [[noreturn]] void fail(const std::string& what) const;
   /// "ranks[2].workers[0]"
   std::string path() const;
@@ -52,14 +56,24 @@ class JsonValue {
     std::string_view key;  // the document's own text; empty: an element of a list
     std::size_t index;
   };
-  JsonValue(const nlohmann::json& value, std::shared_ptr<const Step> path) : value_(&value), path_(std::move(path)) {}
+  JsonValue(std::string_view document, const nlohmann::json& value, std::shared_ptr<const Step> path)
+      : document_(document), value_(&value), path_(std::move(path)) {}
   JsonValue member(std::string_view key, const nlohmann::json& value) const;
 
-  const nlohmann::json* value_;  // the document outlives its values
+  std::string_view document_;  // its text
+  const nlohmann::json* value_;
   std::shared_ptr<const Step> path_;
 };
 
-/// Parses strictly: no comments, no key twice in an object, at most `depth` levels.
-nlohmann::json parse_json_text(std::string_view text, int depth);
+/// A text and what it says. Strict: no comments, no key twice in an object, at most `depth` levels.
+class JsonDocument {
+ public:
+  JsonDocument(std::string_view text, int depth);
+
+ private:
+  friend JsonValue;
+  std::string_view text_;  // outlives this
+  nlohmann::json value_;
+};
 
 }  // namespace tutti

@@ -117,7 +117,7 @@ std::string certificate_to_json(const Certificate& certificate) {
 
 Result<Certificate> certificate_from_json(std::string_view text) {
   try {
-    const nlohmann::json document = parse_json_text(text, kDepth);
+    const JsonDocument document(text, kDepth);
     return read_certificate(JsonValue(document));
   } catch (const InputError& error) {
     return fail(ErrorCode::invalid_argument, error.what());

@@ -155,7 +155,7 @@ TEST(CertificateFiles, NameThePlaceOfAMistake) {
   EXPECT_NE(why("all_gather", "all_gathers").find("collective: 'all_gathers' is no collective"), std::string::npos);
   EXPECT_NE(why("\"rate\": \"", "\"rate\": \"-").find("rate: '-"), std::string::npos);
   EXPECT_NE(why("\"cut\": \"", "\"cut\": \"9-").find("evidence.cut"), std::string::npos);
-  EXPECT_NE(why("\"cut\"", "\"cat\"").find("evidence: unknown key 'cat'"), std::string::npos);
+  EXPECT_NE(why("\"cut\"", "\"cat\"").find("evidence.cat: unknown key"), std::string::npos);
   EXPECT_NE(why("tutti bound 1", "tutti bound 2").find("format"), std::string::npos);
 }
 

@@ -61,7 +61,7 @@ Result<Machine> load_machine(const SynthArguments& arguments) {
   if (!sketch_text) return tl::unexpected(sketch_text.error());
   const auto sketch = sketch_from_taccl(*sketch_text);
   if (!sketch) return tl::unexpected(about_file(arguments.sketch, sketch.error()));
-  auto applied = apply_sketch(*profile, *sketch);
+  auto applied = apply_sketch(*profile, *sketch, *sketch_text);
   if (!applied) return tl::unexpected(about_file(arguments.sketch, applied.error()));
   return Machine{std::move(applied->topology), SketchedNode{*profile, *sketch, std::move(applied->plan)}};
 }

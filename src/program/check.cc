@@ -122,6 +122,7 @@ Result<Program> annotate_completion(const Program& program) {
     for (std::size_t step = 0; step < steps.size(); ++step) steps[step].completes = (*marks)[number][step];
   }
   Program annotated = program;
+  annotated.symmetry = {};
   annotated.part = make_flat(program.name, program.shape, std::move(parts.ranks)).part;
   return annotated;
 }

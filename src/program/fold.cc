@@ -308,4 +308,10 @@ Status fold_each(const Program& program, const std::function<void(const RankPatt
   return {};
 }
 
+Result<RankPattern> fold_part(const RankProgram& part) {
+  if (const Status size = check_size(steps_in(part), kMaxStepsOfRank, "of one rank"); !size)
+    return tl::unexpected(size.error());
+  return pattern_of_one(part);
+}
+
 }  // namespace tutti

@@ -18,4 +18,7 @@ Result<std::optional<RankPattern>> fold_all(const Program& program);
 /// steps, having handed out those before.
 Status fold_each(const Program& program, const std::function<void(const RankPattern&)>& take);
 
+/// One part alone. Fails where it exceeds kMaxStepsOfRank.
+Result<RankPattern> fold_part(const RankProgram& part);
+
 }  // namespace tutti

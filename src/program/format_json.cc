@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/json_value.hpp"
+#include "program/moved.hpp"
 #include "program/pattern.hpp"
 
 namespace tutti {
@@ -400,8 +401,43 @@ class PartReader {
   RankPattern part_;
 };
 
+/// Digits from the finest up, each a multiple of the one before, so that every rank is written in one way.
+Translations read_translations(const JsonValue& value, const Shape& shape) {
+  std::vector<Translations::Digit> digits;
+  for (const JsonValue& element : value.elements()) {
+    const auto pair = element.elements();
+    if (pair.size() != 2) element.fail(fmt::format("{} is no pair of stride and size", element.shown()));
+    const std::int64_t below = digits.empty() ? 1 : std::int64_t{digits.back().stride} * digits.back().size;
+    const std::int64_t stride = pair[0].integer(1, shape.ranks), size = pair[1].integer(2, shape.ranks);
+    if (stride % below != 0 || shape.ranks % (stride * size) != 0)
+      element.fail(fmt::format("{} is no digit of {} ranks above a stride of {}", element.shown(), shape.ranks, below));
+    digits.push_back({static_cast<int>(stride), static_cast<int>(size), true});
+  }
+  if (digits.empty()) value.fail("is empty; expected pairs of stride and size");
+  return Translations(std::move(digits));
+}
+
+/// Parts of which the others are moved.
+std::vector<RankProgram> read_homes(const JsonValue& value, const Program& program, bool& one_sided) {
+  const Shape& shape = program.shape;
+  const std::vector<JsonValue> entries = value.elements();
+  const auto expected = static_cast<std::size_t>(shape.ranks / program.symmetry.order());
+  if (entries.size() != expected)
+    value.fail(fmt::format("{} entries; moved_by leaves {} homes of {} ranks", entries.size(), expected, shape.ranks));
+  std::int64_t proof_budget = kProofBudget, steps = 0;
+  std::vector<RankProgram> homes;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    if (program.symmetry.home_of(rank) != rank) continue;
+    const JsonValue& entry = entries[homes.size()];
+    homes.push_back(expand(PartReader(shape, rank, rank, proof_budget, one_sided).read(entry), rank));
+    for (const Worker& worker : homes.back().workers) steps += static_cast<std::int64_t>(worker.steps.size());
+    if (steps > kMaxStepsOfRank) entry.fail(fmt::format("more than {} steps of all homes", kMaxStepsOfRank));
+    if (Status movable = check_movable(homes.back(), shape); !movable) entry.fail(movable.error().message);
+  }
+  return homes;
+}
+
 ProgramPattern read_parts(const JsonValue& root, const Shape& shape, bool& one_sided) {
-  if (root.has("ranks") == root.has("every_rank")) root.fail("expected either 'every_rank' or 'ranks'");
   std::int64_t proof_budget = kProofBudget;
   ProgramPattern pattern;
   if (root.has("every_rank")) {
@@ -418,8 +454,8 @@ ProgramPattern read_parts(const JsonValue& root, const Shape& shape, bool& one_s
 }
 
 Program read_program(const JsonValue& root) {
-  root.expect_keys(
-      {"format", "name", "shape", "in_place", "out_of_place", "min_bytes", "max_bytes", "tile", "every_rank", "ranks"});
+  root.expect_keys({"format", "name", "shape", "in_place", "out_of_place", "min_bytes", "max_bytes", "tile",
+                    "every_rank", "ranks", "moved_by", "homes"});
   if (root.at("format").text() != "tutti program 1")
     root.at("format").fail(fmt::format("{} is not known; expected 'tutti program 1'", root.at("format").shown()));
   Program program;
@@ -433,6 +469,15 @@ Program read_program(const JsonValue& root) {
   if (root.has("tile")) program.tile = read_size(root.at("tile"));
   if (program.max_bytes != 0 && program.max_bytes < program.min_bytes)
     root.at("max_bytes").fail(fmt::format("{} is less than min_bytes", root.at("max_bytes").shown()));
+  if (int(root.has("ranks")) + int(root.has("every_rank")) + int(root.has("homes")) != 1)
+    root.fail("expected one of 'every_rank', 'ranks' and 'homes'");
+  if (root.has("homes") != root.has("moved_by")) root.fail("'homes' and 'moved_by' go together");
+  if (root.has("homes")) {
+    program.symmetry = read_translations(root.at("moved_by"), program.shape);
+    program.part =
+        moved_parts(read_homes(root.at("homes"), program, program.one_sided), program.shape, program.symmetry);
+    return program;
+  }
   auto pattern = std::make_shared<const ProgramPattern>(read_parts(root, program.shape, program.one_sided));
   program.part = [pattern](int rank) { return expand(pattern->of(rank), rank); };
   return program;
@@ -445,7 +490,7 @@ Result<Program> load_json(std::string_view text) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} bytes of JSON exceed the limit of {}", text.size(), kMaxText));
   try {
-    const nlohmann::json document = parse_json_text(text, kMaxDepth);
+    const JsonDocument document(text, kMaxDepth);
     return read_program(JsonValue(document));
   } catch (const InputError& error) {
     return fail(ErrorCode::invalid_argument, error.what());

@@ -8,6 +8,8 @@
 //     "min_bytes": "64K", "max_bytes": "1G", "tile": "256K",                 numbers, or text with K M G T; 0: no limit
 //     "every_rank": {"scratch": 0, "workers": [ WORKER ... ]}                or "ranks": one such object for each
 //   }
+// Where ranks do the same but for a translation (translations.hpp), a part stands for all it is moved to:
+//     "moved_by": [[STRIDE, SIZE] ...], "homes": [ one object for each rank whose moving digits are 0 ]
 //   WORKER   {"send": NUMBER, "recv": NUMBER, "channel": NUMBER, "steps": [ STEP ... ]}
 //   STEP     {"kind": "recv_reduce", "from": CELLS, "to": CELLS, "peer": NUMBER, "local_first": true,
 //             "completes": true, "after": [{"worker": NUMBER, "step": NUMBER} ...]}
@@ -17,7 +19,7 @@
 //            (the remainder is never negative); for ranks also {"relative": -1}: (rank - 1) mod ranks
 //
 // Dependencies count steps as expanded. Reading is strict: what is unknown, of the wrong type or out of range is an
-// error that names the place and the value ("ranks[2].workers[0].steps[3].kind: 'sned' is no step kind; ...").
+// error that names the line, the place and the value ("line 9: ranks[2].workers[0].steps[3].kind: 'sned' is no ...").
 #pragma once
 
 #include <string>

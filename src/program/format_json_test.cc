@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "program/check.hpp"
+#include "program/moved.hpp"
 #include "program/program_test_kit.hpp"
 
 namespace tutti {
@@ -123,6 +125,59 @@ TEST(NativeFile, ManyRanksOfManyStepsWithoutAPatternAreRefusedAfterAFew) {
   EXPECT_LT(made, 32);
 }
 
+/// Every rank sends every other its block. Six ranks are two rows of three; a home does what all others do, moved.
+Program moved_exchange() {
+  const Shape shape{Collective::all_to_all, 6, 0, 1};
+  RankProgram home;
+  home.workers.emplace_back().steps = {make(StepKind::copy, {cells(Buffer::input, 0)}, {cells(Buffer::output, 0)})};
+  for (int peer = 1; peer < shape.ranks; ++peer) {
+    home.workers.push_back({peer, kNobody, 0, {make(StepKind::send, {cells(Buffer::input, peer)}, {})}});
+    home.workers.push_back({kNobody, peer, 0, {make(StepKind::recv, {}, {cells(Buffer::output, peer)})}});
+  }
+  Program program;
+  program.name = "moved";
+  program.shape = shape;
+  program.in_place = false;
+  program.symmetry = Translations({{1, 3, true}, {3, 2, true}});
+  program.part = moved_parts({home}, shape, program.symmetry);
+  return program;
+}
+
+TEST(NativeFile, HoldsOnePartOfRanksThatDifferByATranslation) {
+  const Program program = moved_exchange();
+  const CheckReport report = check(program);
+  EXPECT_TRUE(report.ok()) << report.violation->to_string();
+  const auto text = save_json(program);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_NE(text->find("\"moved_by\": [[1, 3], [3, 2]]"), std::string::npos) << *text;
+  const auto loaded = load_json(*text);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(loaded->part(rank), program.part(rank)) << rank;
+  EXPECT_EQ(program.part(4).workers[1].send_peer, 5);
+  EXPECT_EQ(program.part(5).workers[1].send_peer, 3);
+}
+
+TEST(NativeFile, RefusesPartsThatCannotBeMoved) {
+  const auto file = [](const std::string& digits, const std::string& from, const std::string& collective = "all_to_all",
+                       const std::string& homes = "") {
+    return R"({"format": "tutti program 1", "name": "x", "shape": {"collective": ")" + collective +
+           R"(", "ranks": 6, "chunks": 2}, "moved_by": [)" + digits + R"(],
+      "homes": [{"workers": [{"send": 1, "steps": [{"kind": "send", "from": )" +
+           from + "}]}]}" + homes + "]}";
+  };
+  const std::string two = R"({"input": 2, "count": 2})";
+  EXPECT_TRUE(load_json(file("[1, 3], [3, 2]", two)));
+  expect_errors({{file("[1, 3], [3, 2]", R"({"input": 3, "count": 2})"),
+                  {"line 2", "homes[0]: worker 0, step 0: 2 chunks from 3 on are not of one block"}},
+                 {file("[1, 6]", R"({"input": 0})", "all_reduce"), {"2 chunks are no blocks of 6 ranks"}},
+                 {file("[1, 3]", two), {"homes: 1 entries; moved_by leaves 2 homes of 6 ranks"}},
+                 {file("[1, 4]", two), {"moved_by[0]: [1,4] is no digit of 6 ranks"}},
+                 {file("[1, 3], [2, 2]", two), {"moved_by[1]: [2,2] is no digit of 6 ranks above a stride of 3"}},
+                 {file("[1]", two), {"moved_by[0]: [1] is no pair"}},
+                 {file("", two), {"moved_by: is empty"}}},
+                load_json);
+}
+
 /// Worker 3 waits for every second step of the loop's worker; worker 1 has one step only.
 std::string waiting_for(const std::string& worker) {
   const std::string two = R"({"steps": [{"kind": "nop"}, {"kind": "nop"}]})";
@@ -150,7 +205,7 @@ TEST(NativeFile, ErrorsNameThePlaceAndTheValue) {
           {"{", {"line 1", "column"}},
           {deep, {"nested deeper than 32"}},
           {R"({"a": 1, "a": 2})", {"key 'a' stands twice"}},
-          {R"({"formt": 1})", {"unknown key 'formt'", "format"}},
+          {R"({"formt": 1})", {"formt: unknown key", "format"}},
           {R"({"format": "tutti program 9"})", {"format: 'tutti program 9'"}},
           {R"([1])", {"is no object"}},
           {native(R"({"kind": "sned"})"), {first + ".kind: 'sned' is no step kind", "recv_reduce_copy_send"}},
@@ -158,7 +213,7 @@ TEST(NativeFile, ErrorsNameThePlaceAndTheValue) {
           {native(R"({"kind": "send", "from": {"input": 3, "count": 2}})"), {"2 chunks from 3 on; the buffer has 4"}},
           {native(R"({"kind": "send", "from": {"input": 1.5}})"), {first + ".from.input: 1.5 is no whole number"}},
           {native(R"({"kind": "send", "from": {"input": 99999999999999999999}})"), {first + ".from.input"}},
-          {native(R"({"kind": "send", "from": {"inptu": 1}})"), {"unknown key 'inptu'"}},
+          {native(R"({"kind": "send", "from": {"inptu": 1}})"), {"inptu: unknown key"}},
           {native(R"({"kind": "send", "from": {"count": 1}})"), {"names no buffer"}},
           {native(R"({"kind": "send", "from": {"input": 1, "scratch": 1}})"), {"both 'input' and 'scratch'"}},
           {native(R"({"kind": "send"})"), {first + ": 0 cells in 'from'; send takes 1"}},
@@ -176,7 +231,7 @@ TEST(NativeFile, ErrorsNameThePlaceAndTheValue) {
           {native(R"({"repeat": 4000000, "steps": [{"repeat": 2, "steps": [{"kind": "nop"}]}]})"), {"more than"}},
           {native(R"({"repeat": 9, "steps": [{"kind": "send", "from": {"input": {"i": 1}}}]})"),
            {"steps[0].steps[0].from.input: 4 at i = 4 is out of range"}},
-          {native(R"({"kind": "send", "from": {"input": {"i": 1}}})"), {"unknown key 'i'"}},
+          {native(R"({"kind": "send", "from": {"input": {"i": 1}}})"), {".i: unknown key"}},
           {native(R"({"kind": "send", "from": {"input": {"mod": 0}}})"), {".from.input.mod: 0 is out of range"}},
           {native(R"({"kind": "nop"})", R"("channel": 5000)"), {"channel: 5000 is out of range"}},
           {R"({"format": "tutti program 1", "name": "x", "shape": {"collective": "all_reduce", "ranks": 70000,
@@ -193,7 +248,7 @@ TEST(NativeFile, ErrorsNameThePlaceAndTheValue) {
            {"min_bytes: '64Q' is no size"}},
           {R"({"format": "tutti program 1", "name": "x", "shape": {"collective": "all_reduce", "ranks": 1,
             "chunks": 1}})",
-           {"either 'every_rank' or 'ranks'"}},
+           {"one of 'every_rank', 'ranks' and 'homes'"}},
       },
       load_json);
 }

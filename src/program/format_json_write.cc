@@ -4,6 +4,7 @@
 
 #include "program/fold.hpp"
 #include "program/format_json.hpp"
+#include "program/moved.hpp"
 
 namespace tutti {
 namespace {
@@ -212,9 +213,30 @@ Json head_of(const Program& program) {
   return json;
 }
 
+/// Of ranks that translations move to one another, the first alone.
+Result<std::string> save_moved(const Program& program) {
+  const Translations& symmetry = program.symmetry;
+  const int ranks = program.shape.ranks;
+  Json json = head_of(program);
+  for (const Translations::Digit& digit : symmetry.digits())
+    if (digit.moves) json["moved_by"].push_back({digit.stride, digit.size});
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (symmetry.home_of(rank) != rank) continue;
+    const RankProgram part = program.part(rank);
+    if (Status movable = check_movable(part, program.shape); !movable) return tl::unexpected(movable.error());
+    const auto pattern = fold_part(part);
+    if (!pattern) return tl::unexpected(pattern.error());
+    json["homes"].push_back(PartWriter(ranks, rank, rank).write(*pattern));
+  }
+  std::string text;
+  write_value(json, 0, 0, text);
+  return text + '\n';
+}
+
 }  // namespace
 
 Result<std::string> save_json(const Program& program) {
+  if (program.symmetry.order() > 1) return save_moved(program);
   const auto pattern = fold_all(program);
   if (!pattern) return tl::unexpected(pattern.error());
   Json json = head_of(program);

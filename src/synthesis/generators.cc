@@ -55,7 +55,7 @@ Layout layout_of(const Topology& topology) {
 /// The schedule with every chunk cut into `parts`.
 Schedule subdivided(const Schedule& schedule, int parts) {
   if (parts == 1) return schedule;
-  Schedule fine{schedule.generator, schedule.shape, {}};
+  Schedule fine{schedule.generator, schedule.shape, {}, schedule.symmetry};
   fine.shape.chunks *= parts;
   fine.transfers.reserve(schedule.transfers.size() * static_cast<std::size_t>(parts));
   for (const Transfer& transfer : schedule.transfers)

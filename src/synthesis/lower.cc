@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "algorithm/builder.hpp"
+#include "program/moved.hpp"
 #include "synthesis/moves.hpp"
 
 namespace tutti {
@@ -178,22 +179,47 @@ int width_of(const Schedule& schedule, const LowerOptions& options) {
   return (most / period + 1) * period;
 }
 
-Result<Program> assemble(std::vector<Move> moves, const LoweringPurpose& purpose, const LowerOptions& options,
-                         int width, int phases) {
+/// Moves in order, those of all ranks or, where a symmetry moves ranks, of chunks that start at homes.
+struct Told {
+  std::vector<Move> moves;
+  LoweringPurpose purpose;
+  Translations symmetry;
+  int width = 1;   // channels that a phase has by itself
+  int phases = 1;  // on channels of their own
+};
+
+Result<Program> assemble(Told told, const LowerOptions& options) {
+  const auto& [_, purpose, symmetry, width, phases] = told;
   if (options.channels < 1 || options.instances < 1 || options.routes_period < 1 ||
       phases * options.channels * options.routes_period > kMostChannels)
     return fail(ErrorCode::invalid_argument, fmt::format("a program cannot have {} channels, {} instances, {} routes",
                                                          options.channels, options.instances, options.routes_period));
-  for (Move& move : moves) move.channel += width * (move.chunk % options.channels);
-  if (options.merges) moves = merged(std::move(moves), purpose);
-  const auto kept = std::make_shared<const Moves>(by_rank(moves, purpose.shape.ranks));
-  return generate::assemble({.name = options.name,
-                             .shape = purpose.shape,
-                             .in_place = purpose.shape.collective != Collective::all_to_all,
-                             .channels = phases * options.channels * width,
-                             .tell = [kept, purpose, reuses = options.reuses_scratch](
-                                         PartBuilder& part) { Teller(part, purpose, *kept, reuses).tell(); }},
-                            options.instances);
+  for (Move& move : told.moves) move.channel += width * (move.chunk % options.channels);
+  const bool moves_ranks = symmetry.order() > 1;
+  if (options.merges && !moves_ranks) told.moves = merged(std::move(told.moves), purpose);
+  const auto kept = std::make_shared<const Moves>(moves_ranks ? by_home(told.moves, purpose.schedule, symmetry)
+                                                              : by_rank(told.moves, purpose.shape.ranks));
+  Program program =
+      generate::assemble({.name = options.name,
+                          .shape = purpose.shape,
+                          .in_place = purpose.shape.collective != Collective::all_to_all,
+                          .channels = phases * options.channels * width,
+                          .tell = [kept, purpose, reuses = options.reuses_scratch](
+                                      PartBuilder& part) { Teller(part, purpose, *kept, reuses).tell(); }},
+                         options.instances);
+  if (!moves_ranks) return program;
+  std::vector<RankProgram> homes;
+  for (int rank = 0; rank < program.shape.ranks; ++rank)
+    if (symmetry.home_of(rank) == rank) homes.push_back(program.part(rank));
+  program.part = moved_parts(std::move(homes), program.shape, symmetry);
+  program.symmetry = symmetry;
+  return program;
+}
+
+/// With all transfers, unless there are very many ranks.
+Schedule ready(const Schedule& schedule, const LowerOptions& options) {
+  const bool moves_ranks = schedule.symmetry.order() > 1;
+  return moves_ranks && schedule.shape.ranks <= options.most_ranks_written_out ? written_out(schedule) : schedule;
 }
 
 Result<Collective> reversal_of(Collective collective) {
@@ -213,23 +239,31 @@ Result<Collective> reversal_of(Collective collective) {
 
 }  // namespace
 
-Result<Program> lower(const Schedule& schedule, const LowerOptions& options) {
-  return assemble(forwards(schedule, 0), {schedule.shape, schedule.shape}, options, width_of(schedule, options), 1);
+Result<Program> lower(const Schedule& given, const LowerOptions& options) {
+  const Schedule schedule = ready(given, options);
+  return assemble(
+      {forwards(schedule, 0), {schedule.shape, schedule.shape}, schedule.symmetry, width_of(schedule, options)},
+      options);
 }
 
-Result<Program> lower_reversed(const Schedule& schedule, const LowerOptions& options) {
+Result<Program> lower_reversed(const Schedule& given, const LowerOptions& options) {
+  const Schedule schedule = ready(given, options);
   const auto collective = reversal_of(schedule.shape.collective);
   if (!collective) return tl::unexpected(collective.error());
   LoweringPurpose purpose{schedule.shape, schedule.shape};
   purpose.shape.collective = *collective;
   if (!reduces(*collective)) purpose.schedule.collective = *collective;
-  return assemble(backwards(schedule, 0, reduces(*collective)), purpose, options, width_of(schedule, options), 1);
+  return assemble(
+      {backwards(schedule, 0, reduces(*collective)), purpose, schedule.symmetry, width_of(schedule, options)}, options);
 }
 
-Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& distribution, const LowerOptions& options) {
-  if (reduction.shape != distribution.shape ||
-      (reduction.shape.collective != Collective::all_gather && reduction.shape.collective != Collective::broadcast))
+Result<Program> lower_all_reduce(const Schedule& up, const Schedule& down, const LowerOptions& options) {
+  if (up.shape != down.shape ||
+      (up.shape.collective != Collective::all_gather && up.shape.collective != Collective::broadcast))
     return fail(ErrorCode::invalid_argument, "an all_reduce is made of two all_gathers or two broadcasts alike");
+  const bool alike = up.symmetry == down.symmetry && options.instances == 1;  // of which each has a part of the vector
+  const Schedule reduction = alike ? ready(up, options) : written_out(up);
+  const Schedule distribution = alike ? ready(down, options) : written_out(down);
   LoweringPurpose purpose{reduction.shape, reduction.shape};
   purpose.shape.collective = Collective::all_reduce;
   purpose.shape.root = 0;
@@ -239,7 +273,7 @@ Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& dist
   std::vector<Move> moves = backwards(reduction, 0, true);
   const auto second = forwards(distribution, options.channels * width);
   moves.insert(moves.end(), second.begin(), second.end());
-  return assemble(std::move(moves), purpose, options, width, 2);
+  return assemble({std::move(moves), purpose, reduction.symmetry, width, 2}, options);
 }
 
 }  // namespace tutti

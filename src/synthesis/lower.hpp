@@ -4,7 +4,8 @@
 // another only where cells demand it (algorithm/builder.hpp), so phases overlap as far as data allows. Chunks that only
 // pass through live in scratch, where cells are used again once they are free. Since every step and every dependency
 // keeps the one order of the schedule, no program made here can deadlock, with any number of slots.
-// Programs hold the schedule; parts are made on demand. Pure functions.
+// Programs hold the schedule; parts are made on demand. Of a thousand ranks that differ by a translation, one's part is
+// made, and moved to the others. Pure functions.
 #pragma once
 
 #include <string>
@@ -20,6 +21,8 @@ struct LowerOptions {
   int routes_period = 1;  // Routes::period() of the topology: channels that differ by it take the same route
   bool merges = true;     // transfers of consecutive chunks that can go at the same time are one step
   bool reuses_scratch = true;
+  // Of a schedule with a symmetry: above, one part is made and moved, and nothing is merged.
+  int most_ranks_written_out = 256;
 };
 
 /// The collective of the schedule itself.
@@ -29,8 +32,8 @@ Result<Program> lower(const Schedule& schedule, const LowerOptions& options);
 /// scatter gather and gather scatter.
 Result<Program> lower_reversed(const Schedule& schedule, const LowerOptions& options);
 
-/// An all_reduce: `reduction` backwards, then `distribution`; both all_gathers, or both broadcasts with the same root,
+/// An all_reduce: `up` backwards, then `down`; both all_gathers, or both broadcasts with the same root,
 /// of as many chunks. What is reduced is distributed while the rest is still on its way.
-Result<Program> lower_all_reduce(const Schedule& reduction, const Schedule& distribution, const LowerOptions& options);
+Result<Program> lower_all_reduce(const Schedule& up, const Schedule& down, const LowerOptions& options);
 
 }  // namespace tutti

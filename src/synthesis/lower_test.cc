@@ -103,6 +103,42 @@ TEST(Lower, BothWaysMakeAnAllReduce) {
   }
 }
 
+/// Ranks 0 to 11 as digits of 2, 2 and 3, of which some move.
+Translations random_translations(std::mt19937& random) {
+  return Translations({{1, 2, random() % 2 == 0}, {2, 2, random() % 2 == 0}, {4, 3, true}});
+}
+
+/// What a random schedule does with the chunks that start at homes, everyone does.
+Schedule symmetric_schedule(Collective collective, const Translations& symmetry, std::mt19937& random) {
+  Schedule schedule = random_schedule(collective, 12, 1 + int(random() % 2), random);
+  std::erase_if(schedule.transfers, [&](const Transfer& transfer) {
+    return symmetry.offset_of(home_of(schedule.shape, transfer.chunk)) != 0;
+  });
+  schedule.symmetry = symmetry;
+  return schedule;
+}
+
+TEST(Lower, PartsThatAreMovedToOtherRanksMakeARightProgram) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 20; ++round) {
+    const Translations symmetry = random_translations(random);
+    LowerOptions options = random_options(random);
+    options.most_ranks_written_out = 0;
+    const Schedule gather = symmetric_schedule(Collective::all_gather, symmetry, random);
+    for (const Schedule& schedule : {gather, symmetric_schedule(Collective::all_to_all, symmetry, random)}) {
+      ASSERT_TRUE(check_schedule(schedule)) << check_schedule(schedule).error().message;
+      ASSERT_TRUE(check_schedule(written_out(schedule))) << check_schedule(written_out(schedule)).error().message;
+      const auto program = lower(schedule, options);
+      expect_right(program, schedule.shape.collective);
+      EXPECT_EQ(program->symmetry, symmetry);
+    }
+    expect_right(lower_reversed(gather, options), Collective::reduce_scatter);
+    expect_right(lower_all_reduce(gather, gather, options), Collective::all_reduce);
+    options.most_ranks_written_out = 12;
+    expect_right(lower(gather, options), Collective::all_gather);
+  }
+}
+
 TEST(Lower, ChunksThatCanGoTogetherAreOneStep) {
   const Schedule schedule{"two blocks at once",
                           {Collective::all_gather, 3, 0, 2},
@@ -154,6 +190,11 @@ TEST(Lower, RefusesWhatHasNoReverse) {
   ASSERT_FALSE(program);
   EXPECT_NE(program.error().message.find("all_to_all backwards"), std::string::npos);
   EXPECT_FALSE(lower(random_schedule(Collective::broadcast, 3, 1, random), {.name = "x", .channels = 0}));
+}
+
+TEST(Schedule, OnlyChunksOfHomesAreTold) {
+  const Schedule schedule{"x", {Collective::all_gather, 2, 0, 1}, {{1, 1, 0}, {0, 0, 1}}, Translations({{1, 2, true}})};
+  EXPECT_NE(check_schedule(schedule).error().message.find("it does not start at a home"), std::string::npos);
 }
 
 TEST(Schedule, BrokenPromisesAreNamed) {

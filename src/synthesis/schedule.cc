@@ -69,8 +69,28 @@ bool wants(const Shape& shape, int chunk, int rank) {
   return home_of(shape, chunk) == rank || only_target(shape, chunk).value_or(rank) == rank;
 }
 
+int moved_chunk(const Shape& shape, int chunk, const Translations& translations, int by) {
+  const int block = chunk / shape.chunks, piece = chunk % shape.chunks;
+  if (shape.collective != Collective::all_to_all) return translations.moved(block, by) * shape.chunks + piece;
+  const int source = translations.moved(block / shape.ranks, by), target = translations.moved(block % shape.ranks, by);
+  return (source * shape.ranks + target) * shape.chunks + piece;
+}
+
+Schedule written_out(const Schedule& schedule) {
+  const Translations& symmetry = schedule.symmetry;
+  Schedule whole{schedule.generator, schedule.shape, {}};
+  const std::vector<int> offsets = symmetry.all();
+  whole.transfers.reserve(schedule.transfers.size() * offsets.size());
+  for (const auto& [chunk, from, to, channel] : schedule.transfers)
+    for (const int by : offsets)
+      whole.transfers.push_back({moved_chunk(schedule.shape, chunk, symmetry, by), symmetry.moved(from, by),
+                                 symmetry.moved(to, by), channel});
+  return whole;
+}
+
 Status check_schedule(const Schedule& schedule) {
   const Shape& shape = schedule.shape;
+  const auto is_other_moved = [&](int chunk) { return schedule.symmetry.offset_of(home_of(shape, chunk)) != 0; };
   ChunkMarks held(shape);
   for (int chunk = 0; chunk < chunks_of(shape); ++chunk) held.at(chunk, home_of(shape, chunk)) = true;
   const auto wrong = [&](std::size_t index, std::string_view why) {
@@ -83,11 +103,13 @@ Status check_schedule(const Schedule& schedule) {
     const Transfer& transfer = schedule.transfers[index];
     if (!is_rank(shape, transfer.from) || !is_rank(shape, transfer.to)) return wrong(index, "there is no such rank");
     if (transfer.chunk < 0 || transfer.chunk >= chunks_of(shape)) return wrong(index, "there is no such chunk");
+    if (is_other_moved(transfer.chunk)) return wrong(index, "it does not start at a home");
     if (!held.at(transfer.chunk, transfer.from)) return wrong(index, "the sender does not have it yet");
     if (held.at(transfer.chunk, transfer.to)) return wrong(index, "the receiver has it already");
     held.at(transfer.chunk, transfer.to) = true;
   }
   for (int chunk = 0; chunk < chunks_of(shape); ++chunk) {
+    if (is_other_moved(chunk)) continue;
     const std::optional<int> target = only_target(shape, chunk);
     for (int rank = target.value_or(0); rank <= target.value_or(shape.ranks - 1); ++rank)
       if (!held.at(chunk, rank))

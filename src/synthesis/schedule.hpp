@@ -33,6 +33,9 @@ struct Schedule {
   std::string generator;  // who made it, for people: "packed trees"
   Shape shape;
   std::vector<Transfer> transfers;
+  /// Where it moves ranks: the transfers are those of chunks that start at a home (Translations::home_of); whatever
+  /// translations make of one happens beside it. For all_gather and all_to_all.
+  Translations symmetry{};
 };
 
 /// Number of chunks on their way, as numbered above.
@@ -41,6 +44,11 @@ int chunks_of(const Shape& shape);
 int home_of(const Shape& shape, int chunk);
 /// Whether a rank is to have the chunk in the end; where it starts, it counts as wanted.
 bool wants(const Shape& shape, int chunk, int rank);
+
+/// What a translation makes of a chunk: that of the ranks moved.
+int moved_chunk(const Shape& shape, int chunk, const Translations& translations, int by);
+/// The same schedule with all transfers, and no symmetry.
+Schedule written_out(const Schedule& schedule);
 
 /// Whether the schedule keeps its promises, and brings every chunk to all that want it. Linear in the transfers; the
 /// error names the first transfer that is wrong, or the chunk and the rank that lacks it.

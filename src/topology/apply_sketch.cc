@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/json_place.hpp"
 #include "base/json_value.hpp"
 #include "topology/format_taccl.hpp"
 
@@ -11,11 +12,10 @@ namespace {
 
 using Connections = std::map<int, std::vector<int>>;
 
-[[noreturn]] void refuse(const std::string& message) { throw InputError(message); }
-
 class Builder {
  public:
-  Builder(const NodeProfile& profile, const Sketch& sketch) : profile_(profile), sketch_(sketch) {
+  Builder(const NodeProfile& profile, const Sketch& sketch, std::string_view text)
+      : profile_(profile), sketch_(sketch), text_(text) {
     check_ranges();
     count_planes();
   }
@@ -24,29 +24,45 @@ class Builder {
     for (int node = 0; node < sketch_.nodes; ++node) add_node(node);
     if (sketch_.nodes > 1) connect_nodes();
     topology_.set_name(sketch_.nodes > 1 ? fmt::format("{} x {}", profile_.name, sketch_.nodes) : profile_.name);
+    refuse_flaw();
     return {topology_, plan()};
   }
 
  private:
-  void check_local(int gpu, std::string_view where) const {
-    if (gpu >= profile_.gpus)
-      refuse(fmt::format("{}: GPU {} is out of range; the node has {}", where, gpu, profile_.gpus));
+  [[noreturn]] void refuse(const std::string& place, const std::string& why) const {
+    throw InputError(fmt::format("{}: {}", place_in(text_, place), why));
+  }
+
+  void check_local(int gpu, const std::string& place) const {
+    if (gpu >= profile_.gpus) refuse(place, fmt::format("GPU {} is out of range; the node has {}", gpu, profile_.gpus));
+  }
+
+  void check_lists(const Connections& lists, const std::string& place) const {
+    for (const auto& [key, gpus] : lists) {
+      const std::string entry = fmt::format("{}.{}", place, key);
+      check_local(key, entry);
+      for (const int gpu : gpus) check_local(gpu, entry);
+    }
   }
 
   void check_ranges() const {
-    for (const auto& gpus : sketch_.switches)
-      for (const int gpu : gpus) check_local(gpu, "intranode_sketch.switches");
+    for (std::size_t i = 0; i < sketch_.switches.size(); ++i)
+      for (const int gpu : sketch_.switches[i]) check_local(gpu, fmt::format("intranode_sketch.switches[{}]", i));
     if (!sketch_.internode) return;
     if (profile_.remote_bandwidth.is_zero())
-      refuse(fmt::format("nnodes: {} nodes, but the topology file has no remote_beta", sketch_.nodes));
-    const auto check_all = [&](const Connections& lists, std::string_view where) {
-      for (const auto& [key, gpus] : lists) {
-        check_local(key, where);
-        for (const int gpu : gpus) check_local(gpu, where);
-      }
-    };
-    check_all(sketch_.internode->connections, "internode_sketch.internode_conn");
-    check_all(sketch_.internode->gpus_of_sender, "internode_sketch.gpus_to_sender_rev_map");
+      refuse("nnodes", fmt::format("{} nodes, but the topology file has no remote_beta", sketch_.nodes));
+    check_lists(sketch_.internode->connections, "internode_sketch.internode_conn");
+    check_lists(sketch_.internode->gpus_of_sender, "internode_sketch.gpus_to_sender_rev_map");
+  }
+
+  /// What falls apart within a node is the topology file's, or the switches' that the sketch puts there.
+  void refuse_flaw() const {
+    const auto flaw = find_flaw(topology_);
+    if (!flaw) return;
+    const bool elsewhere = flaw->vertex >= 0 && topology_.vertex(flaw->vertex).node > 0;
+    if (elsewhere) refuse("internode_sketch", flaw->why);
+    if (!sketch_.switches.empty()) refuse("intranode_sketch", flaw->why);
+    throw InputError(flaw->why);
   }
 
   void count_planes() {
@@ -83,7 +99,7 @@ class Builder {
         in = std::max(in, bandwidth(peer, gpu));
       }
       if (out.is_zero() || in.is_zero())
-        refuse(fmt::format("intranode_sketch.switches: GPU {} has no link to the others of its list", gpu));
+        refuse("intranode_sketch.switches", fmt::format("GPU {} has no link to the others of its list", gpu));
       topology_.add_link({vertex_of(node, gpu), vertex, out * planes, profile_.alpha / 2, "port"});
       topology_.add_link({vertex, vertex_of(node, gpu), in * planes, profile_.alpha / 2, "port"});
     }
@@ -160,19 +176,22 @@ class Builder {
   }
 
   Permutation symmetry(const SymmetryOffset& rule, std::size_t index) const {
-    const std::string where = fmt::format("symmetry_offsets[{}]: [{}, {}]", index, rule.offset, rule.group);
+    const std::string place = fmt::format("symmetry_offsets[{}]", index);
+    const std::string shown = fmt::format("[{}, {}]", rule.offset, rule.group);
     if (topology_.ranks() % rule.group != 0)
-      refuse(fmt::format("{}: {} ranks do not make groups of {}", where, topology_.ranks(), rule.group));
+      refuse(place, fmt::format("{}: {} ranks do not make groups of {}", shown, topology_.ranks(), rule.group));
     Permutation ranks;
     for (int rank = 0; rank < topology_.ranks(); ++rank)
       ranks.push_back((rank % rule.group + rule.offset) % rule.group + rank / rule.group * rule.group);
     auto vertices = extend_to_symmetry(topology_, ranks);
-    if (!vertices) refuse(fmt::format("{} is no symmetry of this topology: a link is mapped to where none is", where));
+    if (!vertices)
+      refuse(place, fmt::format("{} is no symmetry of this topology: a link is mapped to where none is", shown));
     return std::move(*vertices);
   }
 
   const NodeProfile& profile_;
   const Sketch& sketch_;
+  std::string_view text_;                   // of the sketch
   std::map<std::vector<int>, int> planes_;  // by the GPUs around the switch
   Topology topology_;
   Rational share_;                                         // of a connection
@@ -181,11 +200,9 @@ class Builder {
 
 }  // namespace
 
-Result<SketchedTopology> apply_sketch(const NodeProfile& profile, const Sketch& sketch) {
+Result<SketchedTopology> apply_sketch(const NodeProfile& profile, const Sketch& sketch, std::string_view text) {
   try {
-    SketchedTopology result = Builder(profile, sketch).build();
-    if (Status status = validate(result.topology); !status) return tl::unexpected(status.error());
-    return result;
+    return Builder(profile, sketch, text).build();
   } catch (const std::exception& error) {
     return fail(ErrorCode::invalid_argument, error.what());
   }

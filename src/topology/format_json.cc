@@ -27,7 +27,17 @@ class Reader {
     const auto vertices = document.at("vertices").elements();
     if (vertices.size() > kMostVertices) document.at("vertices").fail(fmt::format("more than {}", kMostVertices));
     for (const JsonValue& vertex : vertices) read_vertex(vertex);
-    for (const JsonValue& link : document.at("links").elements()) read_link(link);
+    const auto links = document.at("links").elements();
+    std::vector<std::size_t> entry_of;  // [link], of which a duplex entry makes two
+    for (std::size_t entry = 0; entry < links.size(); ++entry) {
+      read_link(links[entry]);
+      entry_of.resize(topology_.links().size(), entry);
+    }
+    if (const auto flaw = find_flaw(topology_)) {
+      if (flaw->vertex >= 0) vertices[std::size_t(flaw->vertex)].fail(flaw->why);
+      if (flaw->link >= 0) links[entry_of[std::size_t(flaw->link)]].fail(flaw->why);
+      document.fail(flaw->why);
+    }
     return std::move(topology_);
   }
 
@@ -150,10 +160,8 @@ Result<Topology> topology_from_json(std::string_view text) {
   if (text.size() > kMostText)
     return fail(ErrorCode::invalid_argument, fmt::format("{} bytes of text; at most {}", text.size(), kMostText));
   try {
-    const nlohmann::json document = parse_json_text(text, kDepth);
-    Topology topology = Reader().read(JsonValue(document));
-    if (Status status = validate(topology); !status) return tl::unexpected(status.error());
-    return topology;
+    const JsonDocument document(text, kDepth);
+    return Reader().read(JsonValue(document));
   } catch (const InputError& error) {
     return fail(ErrorCode::invalid_argument, error.what());
   }

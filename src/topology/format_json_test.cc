@@ -42,21 +42,24 @@ TEST(TopologyFile, TakesPlainNumbersInADeclaredUnit) {
 TEST(TopologyFile, NamesThePlaceOfEveryMistake) {
   const std::string link = R"({"from": "a", "to": "b", "bandwidth": "1 GB/s", "latency": "1 us"})";
   EXPECT_EQ(why_not(document(kTwoGpus, R"({"from": "a", "to": "c", "bandwidth": "1 GB/s", "latency": "1 us"})")),
-            "links[0].to: 'c' names no vertex");
+            "line 1: links[0].to: 'c' names no vertex");
   EXPECT_EQ(why_not(document(kTwoGpus, link + R"(, {"from": "b", "to": "a", "bandwidth": 5, "latency": "1 us"})")),
-            "links[1].bandwidth: 5 has no unit, and \"units\" gives none");
+            "line 1: links[1].bandwidth: 5 has no unit, and \"units\" gives none");
   EXPECT_NE(why_not(document(kTwoGpus, R"({"from": "a", "to": "b", "bandwidth": "1 Gbps", "latency": "1 us"})"))
                 .find("links[0].bandwidth: '1 Gbps' has an unknown unit"),
             std::string::npos);
   EXPECT_EQ(why_not(document(kTwoGpus, R"({"from": "a", "to": "b", "bandwidth": "0 GB/s", "latency": "1 us"})")),
-            "links[0].bandwidth: is 0; where there is no link, leave it out");
-  EXPECT_EQ(why_not(document(kTwoGpus + R"(, {"gpu": "a"})", link)), "vertices[2].gpu: 'a' names two vertices");
+            "line 1: links[0].bandwidth: is 0; where there is no link, leave it out");
+  EXPECT_EQ(why_not(document(kTwoGpus + R"(, {"gpu": "a"})", link)), "line 1: vertices[2].gpu: 'a' names two vertices");
   EXPECT_EQ(why_not(document(R"({"gpu": "a", "reduces": true})", "")),
-            "vertices[0]: only a switch multicasts or reduces");
+            "line 1: vertices[0]: only a switch multicasts or reduces");
   EXPECT_EQ(why_not(document(R"({"node": 1})", "")),
-            "vertices[0]: needs one of 'gpu', 'nic' or 'switch' with the vertex's name");
-  EXPECT_NE(why_not(document(kTwoGpus, link)).find("no path of links leads to GPU 0 ('a') from GPU 1"),
-            std::string::npos);
+            "line 1: vertices[0]: needs one of 'gpu', 'nic' or 'switch' with the vertex's name");
+  EXPECT_EQ(why_not(document("\n{\"gpu\": \"a\"},\n{\"gpu\": \"b\"}", link)),
+            "line 3: vertices[1]: disconnected: no path of links leads to GPU 0 ('a') from GPU 1 ('b')");
+  EXPECT_EQ(why_not(document(kTwoGpus, link + ",\n" + R"({"from": "b", "to": "b", "bandwidth": "1 GB/s",
+                                                        "latency": "1 us", "duplex": true})")),
+            "line 2: links[1]: link b -> b: leads to where it starts");
   EXPECT_NE(why_not("{\n\"format\": }").find("line 2"), std::string::npos);
   EXPECT_NE(why_not(R"({"format": "tutti program 1"})").find("format: 'tutti program 1' is not"), std::string::npos);
 }

@@ -118,7 +118,7 @@ class ProfileReader {
 
 Result<NodeProfile> profile_from_taccl(std::string_view text) {
   try {
-    const nlohmann::json document = parse_json_text(text, kDepth);
+    const JsonDocument document(text, kDepth);
     return ProfileReader(JsonValue(document)).read();
   } catch (const std::exception& error) {
     return fail(ErrorCode::invalid_argument, error.what());

@@ -48,7 +48,8 @@ struct SketchedTopology {
 ///   connections   become links between the GPUs of different nodes. All together have the bandwidth of the node's
 ///                 NICs, in equal shares. From three nodes on, a sender's connections share a port, as do a receiver's;
 ///   symmetries    are verified; one that is none is an error.
-/// The error names the entry of the sketch, and why it does not fit.
-Result<SketchedTopology> apply_sketch(const NodeProfile& profile, const Sketch& sketch);
+/// The error names the entry of the sketch and why it does not fit, and the line in the text the sketch was read from,
+/// if given.
+Result<SketchedTopology> apply_sketch(const NodeProfile& profile, const Sketch& sketch, std::string_view text = {});
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/json_place.hpp"
 #include "base/text_file.hpp"
 #include "topology/builtin.hpp"
 #include "topology/format_json.hpp"
@@ -17,7 +18,10 @@ namespace {
 Result<Topology> parse_taccl(std::string_view text) {
   const auto profile = profile_from_taccl(text);
   if (!profile) return tl::unexpected(profile.error());
-  return topology_of(*profile);
+  auto topology = topology_of(*profile);
+  if (!topology)
+    return fail(topology.error().code, fmt::format("{}: {}", place_in(text, "links"), topology.error().message));
+  return topology;
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ Sketch read_sketch(const JsonValue& document) {
 
 Result<Sketch> sketch_from_taccl(std::string_view text) {
   try {
-    const nlohmann::json document = parse_json_text(text, kDepth);
+    const JsonDocument document(text, kDepth);
     return read_sketch(JsonValue(document));
   } catch (const InputError& error) {
     return fail(ErrorCode::invalid_argument, error.what());

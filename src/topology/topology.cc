@@ -77,24 +77,27 @@ std::string Topology::describe(const Link& link) const {
 
 namespace {
 
-tl::unexpected<Error> wrong(std::string message) { return fail(ErrorCode::invalid_argument, std::move(message)); }
+using MaybeFlaw = std::optional<Flaw>;
 
-Status check_vertices(const Topology& topology) {
-  if (topology.ranks() == 0) return wrong("the topology has no GPU");
+MaybeFlaw flaw_of_vertices(const Topology& topology) {
+  if (topology.ranks() == 0) return Flaw{"the topology has no GPU"};
   std::unordered_set<std::string_view> names;
-  for (const Vertex& vertex : topology.vertices()) {
-    if (vertex.name.empty()) return wrong("a vertex has no name");
-    if (!names.insert(vertex.name).second) return wrong(fmt::format("two vertices are called '{}'", vertex.name));
+  for (int index = 0; index < topology.vertex_count(); ++index) {
+    const std::string& name = topology.vertex(index).name;
+    if (name.empty()) return Flaw{"a vertex has no name", index};
+    if (!names.insert(name).second) return Flaw{fmt::format("two vertices are called '{}'", name), index};
   }
   return {};
 }
 
-Status check_links(const Topology& topology) {
-  for (const Link& link : topology.links()) {
-    if (link.from == link.to) return wrong(fmt::format("link {}: leads to where it starts", topology.describe(link)));
-    if (link.capacity.is_zero())
-      return wrong(
-          fmt::format("link {}: its bandwidth is 0; where there is no link, leave it out", topology.describe(link)));
+MaybeFlaw flaw_of_links(const Topology& topology) {
+  for (int index = 0; index < topology.link_count(); ++index) {
+    const Link& link = topology.link(index);
+    const auto wrong = [&](std::string_view why) {
+      return Flaw{fmt::format("link {}: {}", topology.describe(link), why), -1, index};
+    };
+    if (link.from == link.to) return wrong("leads to where it starts");
+    if (link.capacity.is_zero()) return wrong("its bandwidth is 0; where there is no link, leave it out");
   }
   return {};
 }
@@ -120,24 +123,30 @@ std::vector<int> cut_off(const Topology& topology, bool against) {
   return missing;
 }
 
-Status check_reach(const Topology& topology) {
-  const std::string& first = topology.vertex(topology.gpu(0)).name;
-  const auto who = [&](const std::vector<int>& ranks) {
-    return fmt::format("{} {} ('{}'{})", ranks.size() == 1 ? "GPU" : "GPUs", show_numbers(ranks),
-                       topology.vertex(topology.gpu(ranks.front())).name, ranks.size() == 1 ? "" : " ...");
-  };
-  if (const auto missing = cut_off(topology, false); !missing.empty())
-    return wrong(fmt::format("disconnected: no path of links leads from GPU 0 ('{}') to {}", first, who(missing)));
-  if (const auto missing = cut_off(topology, true); !missing.empty())
-    return wrong(fmt::format("disconnected: no path of links leads to GPU 0 ('{}') from {}", first, who(missing)));
+MaybeFlaw flaw_of_reach(const Topology& topology) {
+  for (const bool against : {false, true}) {
+    const std::vector<int> missing = cut_off(topology, against);
+    if (missing.empty()) continue;
+    const int first = topology.gpu(missing.front());
+    const std::string who = fmt::format("{} {} ('{}'{})", missing.size() == 1 ? "GPU" : "GPUs", show_numbers(missing),
+                                        topology.vertex(first).name, missing.size() == 1 ? "" : " ...");
+    return Flaw{fmt::format("disconnected: no path of links leads {} GPU 0 ('{}') {} {}", against ? "to" : "from",
+                            topology.vertex(topology.gpu(0)).name, against ? "from" : "to", who),
+                first};
+  }
   return {};
 }
 
 }  // namespace
 
+std::optional<Flaw> find_flaw(const Topology& topology) {
+  for (const auto look : {flaw_of_vertices, flaw_of_links, flaw_of_reach})
+    if (MaybeFlaw flaw = look(topology)) return flaw;
+  return {};
+}
+
 Status validate(const Topology& topology) {
-  for (const auto check : {check_vertices, check_links, check_reach})
-    if (Status status = check(topology); !status) return status;
+  if (const MaybeFlaw flaw = find_flaw(topology)) return fail(ErrorCode::invalid_argument, flaw->why);
   return {};
 }
 

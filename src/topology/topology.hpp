@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -107,8 +108,17 @@ class Topology {
   int nodes_ = 0;
 };
 
-/// Whether collectives can run on it: there is a GPU, names are unique, every link joins two vertices and has a
-/// bandwidth, and every GPU can reach every other. The error names the vertex, the link or the GPUs, and says why.
+/// Why collectives cannot run on a topology; the vertex or link to blame is -1 where no single one is.
+struct Flaw {
+  std::string why;  // names the vertex, the link or the GPUs
+  int vertex = -1;
+  int link = -1;
+};
+
+/// None where there is a GPU, names are unique, every link joins two vertices and has a bandwidth, and every GPU can
+/// reach every other.
+std::optional<Flaw> find_flaw(const Topology& topology);
+/// The flaw, if any, as an error.
 Status validate(const Topology& topology);
 
 }  // namespace tutti

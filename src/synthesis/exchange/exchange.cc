@@ -13,7 +13,7 @@
 #include "synthesis/exchange/hops.hpp"
 #include "synthesis/exchange/path_order.hpp"
 #include "synthesis/exchange/path_search.hpp"
-#include "synthesis/trees/translations.hpp"
+#include "synthesis/trees/find_translations.hpp"
 
 namespace tutti {
 
@@ -246,8 +246,11 @@ class Maker {
     const int chunks = best_->problem.chunks;
     std::vector<Transfer> transfers =
         order_paths(best_->problem, best_->paths, best_->moves ? lanes_moved_to_one() : std::vector<int>{});
-    if (best_->moves) transfers = moved_to_all(transfers, chunks);
-    return {{best_->name, {Collective::all_to_all, ranks_, 0, chunks}, std::move(transfers)}, best_->rate};
+    return {{best_->name,
+             {Collective::all_to_all, ranks_, 0, chunks},
+             std::move(transfers),
+             best_->moves ? *translations_ : Translations()},
+            best_->rate};
   }
 
   /// [hop] = the hop that is moved to it, of a rank whose paths were searched.
@@ -256,22 +259,6 @@ class Maker {
     for (int hop = 0; hop < hops_.count(); ++hop)
       lanes.push_back(image_of(hop, translations_->opposite(translations_->offset_of(hops_.hop(hop).from))));
     return lanes;
-  }
-
-  std::vector<Transfer> moved_to_all(const std::vector<Transfer>& transfers, int chunks) const {
-    std::vector<std::vector<int>> images;  // [translation][rank]
-    for (const int shift : translations_->all()) {
-      images.emplace_back();
-      for (int rank = 0; rank < ranks_; ++rank) images.back().push_back(translations_->moved(rank, shift));
-    }
-    std::vector<Transfer> all;
-    all.reserve(transfers.size() * images.size());
-    for (const auto& [chunk, from, to, channel] : transfers)
-      for (const auto& image : images) {
-        const int source = image[at(chunk / chunks / ranks_)], target = image[at(chunk / chunks % ranks_)];
-        all.push_back({(source * ranks_ + target) * chunks + chunk % chunks, image[at(from)], image[at(to)], channel});
-      }
-    return all;
   }
 
   Routes& routes_;

@@ -31,7 +31,7 @@ int node_of(const Topology& topology, int rank) { return topology.vertex(topolog
 double rate_of(const Schedule& schedule, Routes& routes) {
   const Topology& topology = routes.topology();
   std::vector<double> busy(static_cast<std::size_t>(topology.link_count()), 0);
-  for (const Transfer& transfer : schedule.transfers)
+  for (const Transfer& transfer : written_out(schedule).transfers)
     for (const int link : routes.links(transfer.from, transfer.to, transfer.channel))
       busy[static_cast<std::size_t>(link)] += 1 / topology.link(link).capacity.value();
   return *std::max_element(busy.begin(), busy.end()) / (schedule.shape.ranks * schedule.shape.chunks);

@@ -8,8 +8,8 @@
 
 #include <vector>
 
+#include "synthesis/trees/find_translations.hpp"
 #include "synthesis/trees/rank_graph.hpp"
-#include "synthesis/trees/translations.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

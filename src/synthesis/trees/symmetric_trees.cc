@@ -90,18 +90,14 @@ PackedTrees expand(Routes& routes, const SymmetricTrees& trees) {
   const Translations& group = trees.group;
   const std::vector<int> offsets = group.all();
   PackedTrees packed;
-  packed.schedule = {"symmetric trees", {Collective::all_gather, trees.ranks, 0, trees.copies}, {}};
-  packed.schedule.transfers.reserve(trees.hops.size() * offsets.size());
+  packed.schedule = {"symmetric trees", {Collective::all_gather, trees.ranks, 0, trees.copies}, {}, group};
   packed.height = trees.height;
   std::map<Way, std::int64_t> uses;
   for (const SymmetricHop& hop : trees.hops) {
     const int to_home = group.opposite(group.offset_of(hop.from));
     ++uses[{group.home_of(hop.from), group.moved(hop.to, to_home), hop.channel}];
-    for (const int by : offsets) {
-      const int root = group.moved(trees.homes[at(hop.tree / trees.copies)], by);
-      packed.schedule.transfers.push_back({root * trees.copies + hop.tree % trees.copies, group.moved(hop.from, by),
-                                           group.moved(hop.to, by), hop.channel});
-    }
+    const int root = trees.homes[at(hop.tree / trees.copies)];
+    packed.schedule.transfers.push_back({root * trees.copies + hop.tree % trees.copies, hop.from, hop.to, hop.channel});
   }
   packed.rate = busiest_time(routes, group, offsets, uses) / (static_cast<double>(trees.ranks) * trees.copies);
   return packed;

@@ -1,13 +1,10 @@
-// Symmetries that move ranks as coordinates are moved: a rank's number is written in digits of several sizes, and a
-// translation adds to each digit, modulo its size. Nodes around a fabric, GPUs around a switch, tori and hypercubes are
-// moved so. Those found here are verified symmetries of the topology (topology/symmetry.hpp), and so is every sum of
-// them; so what one rank does, every rank it is moved to can do at the same time, on links of its own.
+// Ways to renumber ranks that move them as coordinates are moved: a rank's number is written in digits of several
+// sizes, and a translation adds to each digit, modulo its size. What one rank does, others may do moved (moved.hpp).
 // Plain values; pure functions.
 #pragma once
 
+#include <utility>
 #include <vector>
-
-#include "topology/topology.hpp"
 
 namespace tutti {
 
@@ -17,10 +14,16 @@ class Translations {
     int stride = 1;
     int size = 1;
     bool moves = false;  // false: adding to this digit is no symmetry
+
+    bool operator==(const Digit&) const = default;
   };
 
+  /// Moves nothing.
+  Translations() = default;
   /// Strides and sizes must write every rank in one way only.
   explicit Translations(std::vector<Digit> digits) : digits_(std::move(digits)) {}
+
+  bool operator==(const Translations&) const = default;
 
   const std::vector<Digit>& digits() const { return digits_; }
   /// Number of translations.
@@ -39,14 +42,5 @@ class Translations {
  private:
   std::vector<Digit> digits_;
 };
-
-struct FoundTranslations {
-  Translations group;
-  std::vector<int> orbit_of_link;  // [link] = the smallest link some translation takes to it
-};
-
-/// The largest group found by trying the digits that nodes, their GPUs and the neighbours of rank 0 suggest. It may be
-/// the trivial one, which moves nothing. Near-linear in the links for each digit tried.
-FoundTranslations find_translations(const Topology& topology);
 
 }  // namespace tutti

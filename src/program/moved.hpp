@@ -1,0 +1,21 @@
+// What a rank does, done by another: where ranks differ by a translation only, one part of a program stands for all.
+// Ranks are moved, and so are blocks, of which a buffer has one for every rank; scratch stays as it is. Only for
+// collectives without a root, whose buffers are the same on all ranks. Pure functions.
+#pragma once
+
+#include "program/program.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+/// Whether the part can be moved: every step's cells lie within one block. The error names the step.
+Status check_movable(const RankProgram& part, const Shape& shape);
+
+/// What the rank does that the translation by `by` takes the part's rank to.
+RankProgram moved(RankProgram part, const Shape& shape, const Translations& translations, int by);
+
+/// The parts of all ranks by those of the homes (Translations::home_of), in the order of their numbers.
+std::function<RankProgram(int rank)> moved_parts(std::vector<RankProgram> homes, const Shape& shape,
+                                                 const Translations& translations);
+
+}  // namespace tutti
