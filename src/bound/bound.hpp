@@ -6,7 +6,7 @@
 //                                                 trees can attain where switches only pass on)
 //   broadcast, reduce                             exact up to 4,096 ranks: the least maximum flow from or to the root
 //   all_reduce                                    the best of partitions (ranks, nodes, images of the tightest cut) and
-//                                                 of cuts
+//                                                 of cuts; near the tightest partition where there are no switches
 //   all_to_all                                    lengths by column generation or multiplicative weights: within 0.1 %
 //                                                 of the optimum or as near as the time given allows
 // Symmetries are found first and verified; what is the same for two ranks is computed for one. Pure functions.

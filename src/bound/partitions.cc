@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "bound/cuts.hpp"
+#include "bound/spanning_trees.hpp"
 
 namespace tutti {
 namespace {
@@ -64,6 +66,44 @@ Partition parts_of(const Network& network, const Groups& groups, bool sent) {
   return partition;
 }
 
+/// Of GPUs with links between them only: the parties that keep so many spanning trees from fitting, nearer and nearer
+/// to as many as do fit.
+std::vector<Groups> tight_for_trees(const Topology& topology) {
+  constexpr int kTrees = 24, kMostRanks = 256;
+  constexpr double kNear = 0.002, kSeconds = 1;
+  const int ranks = topology.ranks();
+  if (topology.vertex_count() != ranks || ranks > kMostRanks) return {};
+  std::map<std::pair<int, int>, double> capacities;  // of both ways together
+  for (const Link& link : topology.links())
+    capacities[std::minmax(topology.vertex(link.from).rank, topology.vertex(link.to).rank)] += link.capacity.value();
+  double sum = 0;
+  for (const auto& [ends, capacity] : capacities) sum += capacity;
+  const Deadline deadline = Deadline::in(kSeconds);
+  std::vector<Groups> found;
+  const auto fits = [&](double copies_per_capacity) {
+    std::vector<SharedEdge> edges;
+    for (const auto& [ends, capacity] : capacities)
+      edges.push_back({ends.first, ends.second, static_cast<std::int64_t>(capacity * copies_per_capacity)});
+    const auto packed = pack_spanning_trees(ranks, edges, kTrees, deadline);
+    if (!packed || !packed->trees.empty()) return true;
+    Groups groups;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::size_t party = at(packed->party_of[at(rank)]);
+      groups.resize(std::max(groups.size(), party + 1));
+      groups[party].push_back(rank);
+    }
+    found.push_back(std::move(groups));
+    return false;
+  };
+  double no = kTrees * (ranks - 1) / sum, yes = no;
+  while (!fits(yes)) no = std::exchange(yes, 2 * yes);
+  while (yes > no * (1 + kNear)) {
+    const double middle = (no + yes) / 2;
+    (fits(middle) ? yes : no) = middle;
+  }
+  return found;
+}
+
 std::vector<Groups> candidates(const Topology& topology, const Symmetries& symmetries, const Marks& cut) {
   std::vector<int> inside, outside;
   for (int rank = 0; rank < topology.ranks(); ++rank) (cut[at(topology.gpu(rank))] ? inside : outside).push_back(rank);
@@ -75,6 +115,7 @@ std::vector<Groups> candidates(const Topology& topology, const Symmetries& symme
   for (int rank = 1; rank < topology.ranks(); ++rank) all.front().push_back({rank});
   for (const auto& side : {inside, outside})
     if (auto groups = images(topology, symmetries, side)) all.push_back(std::move(*groups));
+  for (Groups& groups : tight_for_trees(topology)) all.push_back(std::move(groups));
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   all.erase(std::remove_if(all.begin(), all.end(), [](const Groups& groups) { return groups.size() < 2; }), all.end());

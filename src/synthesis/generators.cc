@@ -15,6 +15,7 @@
 #include "synthesis/lower.hpp"
 #include "synthesis/taccl/taccl.hpp"
 #include "synthesis/trees/packed_trees.hpp"
+#include "synthesis/trees/two_way_trees.hpp"
 
 namespace tutti {
 
@@ -154,8 +155,33 @@ bool packs(const SynthesisTask& task) {
          task.collective != Collective::scatter;
 }
 
-/// Workers that keep the order of their steps wait for one another here and there, and the more, the fuller all links
-/// are; of several instances another goes on meanwhile.
+/// How often to instantiate trees. Workers that keep the order of their steps wait for one another here and there, and
+/// the more, the fuller all links are; of several instances another goes on meanwhile.
+std::vector<int> instances_of_trees(SynthesisTask& task, int channels) {
+  constexpr int kSeveral = 4;
+  if (task.lowering.instances || task.topology.ranks() > kMostRanksForInstances ||
+      kSeveral * channels > CheckOptions{}.max_channels)
+    return {1};
+  return {1, kSeveral};
+}
+
+std::string tree_name(std::string_view trees, int instances) {
+  return instances == 1 ? std::string(trees) : fmt::format("{}, {} instances", trees, instances);
+}
+
+/// An all_reduce by trees that serve both ways.
+void make_two_way(SynthesisTask& task, Deadline deadline, const Propose& propose) {
+  const double enough = task.bound == nullptr ? 0 : task.bound->for_large().rate.value();
+  auto trees = pack_two_way_trees(task.routes, {.enough = enough}, deadline);
+  if (!trees) return;
+  const auto down = examined(task, std::move(trees->down)), up = examined(task, std::move(trees->up));
+  if (!down || !up) return;
+  for (const int instances : instances_of_trees(task, 2 * task.routes.period())) {
+    auto program = lower_all_reduce(*up, *down, options_for(task, "two-way trees", instances));
+    if (!program || !propose({tree_name("two-way trees", instances), std::move(*program), 0})) return;
+  }
+}
+
 void make_packed(SynthesisTask& task, std::uint64_t, Deadline deadline, const Propose& propose) {
   std::map<std::pair<const Routes*, Collective>, Schedule> made;
   const auto make = [&](Routes& routes, Collective collective) -> Result<Schedule> {
@@ -165,14 +191,12 @@ void make_packed(SynthesisTask& task, std::uint64_t, Deadline deadline, const Pr
     if (!packed) return tl::unexpected(packed.error());
     return made.emplace(std::pair(&routes, collective), std::move(packed->schedule)).first->second;
   };
-  for (const int instances : {1, 4}) {
-    if (instances > 1 && (task.lowering.instances || task.topology.ranks() > kMostRanksForInstances ||
-                          2 * instances * task.routes.period() > CheckOptions{}.max_channels))
-      return;
+  for (const int instances : instances_of_trees(task, 2 * task.routes.period())) {
     auto program = program_of(task, make, "packed trees", instances);
-    const std::string name = instances == 1 ? "packed trees" : fmt::format("packed trees, {} instances", instances);
-    if (!program || !propose({name, std::move(*program), 0})) return;
+    if (!program) break;
+    if (!propose({tree_name("packed trees", instances), std::move(*program), 0})) return;
   }
+  if (task.collective == Collective::all_reduce) make_two_way(task, deadline, propose);
 }
 
 bool exchanges(const SynthesisTask& task) { return task.collective == Collective::all_to_all; }
