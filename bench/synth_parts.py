@@ -7,12 +7,14 @@ from synth_runs import GB, GIGA, KB, MB, Failed, Machine
 
 EIGHTY = [Machine("ndv2", 10, 80), Machine("dgx-a100", 10, 80), Machine("torus2d:8x10", ranks=80)]
 IRREGULAR = Machine("examples/topologies/irregular80.json", ranks=80)
+UNEVEN = [Machine("mesh:8x10", ranks=80), IRREGULAR]
 THOUSAND = [Machine("dgx-a100", 128, 1024), Machine("torus2d:32x32", ranks=1024)]
 SYMMETRIC = [Machine("dgx-a100", 2048, 16384), Machine("torus2d:128x128", ranks=16384)]
 NDV2, NDV2_FOUR, DGX2 = Machine("ndv2", 2, 16), Machine("ndv2", 4, 32), Machine("dgx2", 2, 32)
 COPIES_AND_SUMS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"]
 COMMON = ["all_gather", "all_to_all", "all_reduce"]
 OF_THE_LIBRARY = ["ring", "double_tree", "recursive_doubling"]
+MOST_MB_OF_FILE = 64  # what the reader takes
 TACCL_MODEL = "taccl, its model"  # among the rivals of its generator
 OF_NCCL = ["nccl_ring", "nccl_tree", "nccl_direct"]
 
@@ -57,7 +59,15 @@ def time_and_gap(runs, machine, collective, seconds, per_cent, gigabytes=None):
             row(what, "% gap", 100 * found["gap"], at_most=per_cent, generator=found["generator"])]
     if gigabytes is not None:
         rows.append(row(what, "GB memory", cost.peak / GIGA, at_most=gigabytes))
+        rows.append(program_size(made, found, what))
     return rows
+
+
+def program_size(made, found, what):
+    """Of the file, which must be there, and small enough to be read."""
+    if not found["program"]:
+        return lost(what, "MB file", MOST_MB_OF_FILE, "no program was written")
+    return row(what, "MB file", (made.folder / found["program"]).stat().st_size / MB, at_most=MOST_MB_OF_FILE)
 
 
 def eighty(runs, quick):
@@ -74,6 +84,12 @@ def exchange(runs, quick):
             runs.notes.append(f"{machine.name} left out: there is no {machine.topology}")
             continue
         yield from time_and_gap(runs, machine, "all_to_all", 5, 5)
+
+
+def uneven(runs, quick):
+    """80 GPUs without translations: all-reduce."""
+    for machine in UNEVEN:
+        yield from time_and_gap(runs, machine, "all_reduce", 10, 5)
 
 
 def two_nodes(runs, quick):
@@ -132,8 +148,7 @@ def against_taccl(runs, machine):
     sizes = [size for size in (first, 8 * first) if size <= MB]
     for collective in COMMON:
         try:
-            # Nothing short of the bound is enough where every percent counts.
-            made = runs.synth(machine, collective, sizes, options=("--time", "9", "--gap", "0"))
+            made = runs.synth(machine, collective, sizes, options=("--time", "9"))
             theirs = runs.synth(machine, collective, sizes, options=("--time", "18", "--method", "taccl"))
         except Failed as failure:
             yield lost(f"{machine.name}, {collective}", "ratio", 1, failure)
@@ -197,5 +212,5 @@ def taccl_case(runs, machine, collective, size):
               taccl_seconds=other["seconds"])
 
 
-PARTS = {"eighty": eighty, "exchange": exchange, "two_nodes": two_nodes, "thousand": thousand, "symmetric": symmetric,
-         "small": small, "nccl": nccl, "taccl": taccl}
+PARTS = {"eighty": eighty, "exchange": exchange, "uneven": uneven, "two_nodes": two_nodes, "thousand": thousand,
+         "symmetric": symmetric, "small": small, "nccl": nccl, "taccl": taccl}
