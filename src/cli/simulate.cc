@@ -57,12 +57,6 @@ int complain(const std::string& message, int status = 1) {
   return status;
 }
 
-Layout layout_of(const Topology& topology) {
-  Layout layout;
-  for (const int gpu : topology.gpus()) layout.host_of.push_back(topology.vertex(gpu).node);
-  return layout;
-}
-
 /// What stock libraries run, or an algorithm of ours.
 Result<Program> program_named(const SimulateArguments& arguments, Collective collective, Routes& routes) {
   if (arguments.program.starts_with("nccl_")) {

@@ -24,8 +24,6 @@ int complain(const std::string& message, int status = 1) {
   return status;
 }
 
-constexpr double kGoodGapPercent = 3;
-
 struct SynthArguments {
   std::string topology;
   int nodes = 0;
@@ -35,7 +33,7 @@ struct SynthArguments {
   double factor = 4;
   int root = 0;
   double seconds = 60;
-  std::optional<double> gap_percent;
+  double gap_percent = 3;
   std::vector<std::string> methods;
   LoweringWishes lowering;
   std::string folder;
@@ -145,7 +143,7 @@ int synth(const SynthArguments& arguments) {
                              .root = arguments.root,
                              .sizes = *sizes,
                              .seconds = arguments.seconds,
-                             .enough = arguments.gap_percent.value_or(machine->sketch ? 0 : kGoodGapPercent) / 100,
+                             .enough = arguments.gap_percent / 100,
                              .sketch = machine->sketch ? &*machine->sketch : nullptr,
                              .lowering = arguments.lowering,
                              .methods = arguments.methods,
@@ -193,11 +191,9 @@ void add_synth(CLI::App& app, int& status) {
   command->add_option("--time", arguments->seconds, "seconds for each collective")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command
-      ->add_option(
-          "--gap", arguments->gap_percent,
-          fmt::format("percent above the bound that are good enough; by itself: {}, with a sketch 0", kGoodGapPercent))
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--gap", arguments->gap_percent, "percent above the bound that are good enough")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command
       ->add_option("--method", arguments->methods,
                    fmt::format("only these generators: {}", fmt::join(synthesis_methods(), ", ")))

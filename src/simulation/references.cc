@@ -236,8 +236,7 @@ std::vector<Program> nccl_programs(Routes& routes, const Shape& shape) {
 }
 
 std::vector<Program> own_programs(const Topology& topology, const Shape& shape) {
-  Layout layout;
-  for (const int gpu : topology.gpus()) layout.host_of.push_back(std::max(topology.vertex(gpu).node, 0));
+  const Layout layout = layout_of(topology);
   std::vector<Program> programs;
   for (const char* name : {"ring", "double_tree", "recursive_doubling"})
     if (auto program = make_program(name, shape.collective, layout, {.root = shape.root}))
@@ -246,6 +245,23 @@ std::vector<Program> own_programs(const Topology& topology, const Shape& shape) 
 }
 
 }  // namespace
+
+Layout layout_of(const Topology& topology) {
+  Layout layout;
+  std::vector<int> host_of_node(static_cast<std::size_t>(topology.nodes()), -1);
+  int hosts = 0;
+  for (const int gpu : topology.gpus()) {
+    const int node = topology.vertex(gpu).node;
+    if (node < 0) {
+      layout.host_of.push_back(hosts++);
+      continue;
+    }
+    int& host = host_of_node[static_cast<std::size_t>(node)];
+    if (host < 0) host = hosts++;
+    layout.host_of.push_back(host);
+  }
+  return layout;
+}
 
 std::vector<Reference> reference_programs(Routes& routes, Collective collective, int root) {
   const Topology& topology = routes.topology();

@@ -10,6 +10,7 @@
 
 #include "algorithm/algorithm.hpp"
 #include "program/check.hpp"
+#include "simulation/references.hpp"
 #include "synthesis/exchange/exchange.hpp"
 #include "synthesis/greedy/greedy.hpp"
 #include "synthesis/lower.hpp"
@@ -34,23 +35,6 @@ bool is_even(const Topology& topology) {
   std::sort(there.begin(), there.end());
   std::sort(back.begin(), back.end());
   return there == back;
-}
-
-Layout layout_of(const Topology& topology) {
-  Layout layout;
-  std::vector<int> host_of_node(static_cast<std::size_t>(topology.nodes()), -1);
-  int hosts = 0;
-  for (const int gpu : topology.gpus()) {
-    const int node = topology.vertex(gpu).node;
-    if (node < 0) {
-      layout.host_of.push_back(hosts++);
-      continue;
-    }
-    int& host = host_of_node[static_cast<std::size_t>(node)];
-    if (host < 0) host = hosts++;
-    layout.host_of.push_back(host);
-  }
-  return layout;
 }
 
 /// The schedule with every chunk cut into `parts`.
@@ -172,7 +156,7 @@ std::string tree_name(std::string_view trees, int instances) {
 /// An all_reduce by trees that serve both ways.
 void make_two_way(SynthesisTask& task, Deadline deadline, const Propose& propose) {
   const double enough = task.bound == nullptr ? 0 : task.bound->for_large().rate.value();
-  auto trees = pack_two_way_trees(task.routes, {.enough = enough}, deadline);
+  auto trees = pack_two_way_trees(task.routes, {.enough = enough}, Deadline::in(deadline.seconds_left() / 4));
   if (!trees) return;
   const auto down = examined(task, std::move(trees->down)), up = examined(task, std::move(trees->up));
   if (!down || !up) return;
@@ -274,11 +258,11 @@ void make_taccl(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, con
 }
 
 constexpr Generator kGenerators[] = {
-    {"library", "the algorithms built into tutti", false, knows_no_sketch, make_library},
-    {"trees", "packed trees: best for large sizes", false, packs, make_packed},
-    {"exchange", "flows of an all-to-all, as paths and rounds", false, exchanges, make_exchanged},
-    {"greedy", "matching chunks with free links: best where latency counts", true, is_greedy, make_greedy},
-    {"taccl", "TACCL's three stages, for a sketch", true, is_sketched, make_taccl},
+    {"library", "the algorithms built into tutti", false, false, knows_no_sketch, make_library},
+    {"trees", "packed trees: best for large sizes", false, false, packs, make_packed},
+    {"exchange", "flows of an all-to-all, as paths and rounds", false, false, exchanges, make_exchanged},
+    {"greedy", "matching chunks with free links: best where latency counts", true, false, is_greedy, make_greedy},
+    {"taccl", "TACCL's three stages, for a sketch", true, true, is_sketched, make_taccl},
 };
 
 }  // namespace

@@ -56,6 +56,7 @@ struct Generator {
   std::string_view name;
   std::string_view help;
   bool for_each_size = false;  // else `make` is called once, with the largest size
+  bool in_any_case = false;    // also where others were good enough, unless they have met the bound
   bool (*fits)(const SynthesisTask& task);
   /// Proposes what it can until `deadline`; what fails is left out.
   void (*make)(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, const Propose& propose);

@@ -12,12 +12,6 @@
 namespace tutti {
 namespace {
 
-Layout layout_of(const Topology& topology) {
-  Layout layout;
-  for (const int gpu : topology.gpus()) layout.host_of.push_back(topology.vertex(gpu).node);
-  return layout;
-}
-
 bool has_all_routes(Routes& routes) {
   const int ranks = routes.topology().ranks();
   for (int rank = 0; rank < ranks; ++rank)

@@ -42,7 +42,9 @@ class Search {
 
   Result<Synthesis> run() && {
     for (const Generator* generator : order()) {
-      if (stopped() || !tell(generator->name, nullptr)) break;
+      enough_ = generator->in_any_case ? 0 : request_.enough;
+      if (stopped()) continue;
+      if (!tell(generator->name, nullptr)) break;
       try_generator(*generator);
     }
     result_.seconds = seconds_since(start_);
@@ -75,7 +77,10 @@ class Search {
     return std::find(methods.begin(), methods.end(), name) != methods.end();
   }
 
-  bool is_enough(const Best& best) const { return best.kept.gap() <= request_.enough; }
+  bool is_enough(const Best& best) const {
+    constexpr double kRounding = 1e-6;
+    return best.kept.gap() <= enough_ + kRounding;
+  }
 
   bool stopped() const {
     return interrupted() || deadline_.passed() ||
@@ -131,7 +136,7 @@ class Search {
   PriceLimits limits_for(const Best& best, bool library) const {
     constexpr double kShareOfEnough = 0.25;  // a better tile costs less than a better program
     if (library) return {.worthwhile = 0.01, .most_pieces = 100'000};
-    return {.enough = best.kept.bound * (1 + kShareOfEnough * request_.enough), .hopeless = best.kept.simulated};
+    return {.enough = best.kept.bound * (1 + kShareOfEnough * enough_), .hopeless = best.kept.simulated};
   }
 
   void keep(const Proposal& proposal, const Price& priced, std::size_t at) {
@@ -205,6 +210,7 @@ class Search {
   SynthesisTask& task_;
   const SynthesisRequest& request_;
   Deadline deadline_;
+  double enough_ = 0;  // gap, for the generator at work
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<Best> bests_;
   Synthesis result_;

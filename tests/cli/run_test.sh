@@ -200,6 +200,41 @@ synthesis() {
   expect_line err ".*'magic' is no method; there are .*"
 }
 
+# What is wrong with a file is told with its line and why.
+synthesis_of_wrong_files() {
+  local examples
+  examples=$(dirname "$0")/../../examples
+  "$tutti" topo show ring:4 --json >ring.json
+  sed 's/"25 GB\/s"/"0 GB\/s"/' ring.json >idle.json
+  expect_status 1 "$tutti" synth --topology idle.json --collective all_gather
+  expect_line err ".*idle\.json: line [0-9]+: links\[0\]\.bandwidth: is 0; .*"
+  local at
+  at=$(sed -n 's/.*idle\.json: line \([0-9]*\):.*/\1/p' err)
+  sed -n "${at}p" idle.json | grep -q '"0 GB/s"' || fail "line $at is another"
+  python3 - <<'END'
+import json
+ring = json.load(open("ring.json"))
+ring["links"] = [link for link in ring["links"] if "gpu3" not in (link["from"], link["to"])]
+json.dump(ring, open("apart.json", "w"), indent=1)
+END
+  expect_status 1 "$tutti" synth --topology apart.json --collective all_gather
+  expect_line err ".*apart\.json: line [0-9]+: vertices\[3\]: disconnected: no path .* GPU 3 \('gpu3'\)"
+  sed 's/"0": \[1\]/"9": [1]/' "$examples/sketches/sk1-ndv2-n2.json" >sketch.json
+  expect_status 1 "$tutti" synth --topology "$examples/topologies/taccl/topo-ndv2-1MB.json" --sketch sketch.json \
+    --collective all_gather
+  expect_line err ".*sketch\.json: line 4: internode_sketch\.internode_conn\.9: GPU 9 is out of range; the node has 8"
+}
+
+# A thousand ranks that differ by a translation: one part stands for all, in the file as in the simulator.
+synthesis_of_many_ranks() {
+  expect_status 0 "$tutti" synth --topology torus2d:32x32 --collective all_gather --size 1G --quiet -o plans
+  local told
+  told=$(awk '$1 == 1 && $2 == "GB" { print $3 }' out)
+  grep -q '"moved_by": \[\[1, 32\], \[32, 32\]\]' plans/all_gather.0.json || fail "every rank has its own part"
+  expect_status 0 "$tutti" simulate plans/all_gather.0.json --topology torus2d:32x32 --size 1G
+  [ "$(awk '$1 == 1 && $2 == "GB" { print $3 }' out)" = "$told" ] || fail "the file takes another time than $told us"
+}
+
 # Ranks run what a folder of plans holds, and notice when theirs differ.
 plans() {
   expect_status 0 "$tutti" synth --topology ring:size=4 --collective all_gather --size 1M --method trees --quiet -o plans

@@ -26,9 +26,10 @@ constexpr double kAsGood = 1.005;           // of the best: then fewer peers cou
 constexpr std::size_t kMostHops = 150'000;  // above, a fabric's hops are thinned out
 constexpr int kMostChunksInAll = 1 << 20;   // above, blocks are split into fewer chunks
 // Numbers of ranks:
-constexpr int kMostRanks = 4096;     // above, the paths of all blocks take too much memory
-constexpr int kMostStraight = 256;   // above, a worker for every peer is more than a rank may have
-constexpr int kMostToTryBoth = 128;  // above, what was found for some and moved is left as it is
+constexpr int kMostRanks = 4096;      // above, the paths of all blocks take too much memory
+constexpr int kMostWrittenOut = 256;  // above, what some do and others do moved is best told so
+constexpr int kMostStraight = 256;    // above, a worker for every peer is more than a rank may have
+constexpr int kMostToTryBoth = 128;   // above, what was found for some and moved is left as it is
 
 /// How blocks get from node to node: by one hop, straight, or to or from the rank that has the same place in its node.
 enum class Between { straight, relayed_at_source, relayed_at_target };
@@ -76,6 +77,7 @@ class Maker {
     if (hops_.topology().nodes() > 1 && !good_enough()) try_inner_paths(most_chunks());
     if (!good_enough())
       if (auto searched = search(); !searched) return tl::unexpected(searched.error());
+    if (ranks_ > kMostWrittenOut && !best_->moves) move_homes();
     return finish();
   }
 
@@ -154,13 +156,35 @@ class Maker {
     return good_enough() || (moved && ranks_ > kMostToTryBoth) ? Status{} : search_for_all();
   }
 
+  /// Whether translations move sources to others; then the orbits of links.
+  std::optional<std::vector<int>> find_orbits() {
+    FoundTranslations found = find_translations(hops_.topology());
+    if (found.group.order() == 1) return std::nullopt;
+    translations_ = std::move(found.group);
+    return std::move(found.orbit_of_link);
+  }
+
+  /// Makes of the best so far what the homes do and all others do moved, where that is as good.
+  void move_homes() {
+    const auto orbits = options_.plan == nullptr ? find_orbits() : std::nullopt;
+    if (!orbits) return;
+    const int chunks = best_->problem.chunks;
+    Candidate candidate{.name = best_->name, .problem = problem_of_few(*orbits, chunks), .moves = true};
+    for (const int home : candidate.problem.sources) {
+      const auto first = best_->paths.begin() + static_cast<std::ptrdiff_t>(home) * ranks_ * chunks;
+      candidate.paths.insert(candidate.paths.end(), first, first + static_cast<std::ptrdiff_t>(ranks_) * chunks);
+    }
+    weigh(candidate);
+    if (candidate.rate <= best_->rate * kAsGood) best_ = std::move(candidate);
+  }
+
   /// Where translations move sources to others: one of each orbit. False where there are none, or where links side by
   /// side would be used unevenly.
   bool search_for_few() {
-    FoundTranslations found = find_translations(hops_.topology());
-    if (found.group.order() == 1) return false;
-    translations_ = std::move(found.group);
-    Candidate candidate{.name = "searched paths, moved", .problem = problem_of_few(found.orbit_of_link), .moves = true};
+    const auto orbits = find_orbits();
+    if (!orbits) return false;
+    Candidate candidate{
+        .name = "searched paths, moved", .problem = problem_of_few(*orbits, most_chunks()), .moves = true};
     FoundPaths paths = find_paths(candidate.problem, seconds_left() / 2);
     candidate.paths = std::move(paths.paths);
     return keep(std::move(candidate)) <= paths.rate * kAsGood;
@@ -185,9 +209,9 @@ class Maker {
     return problem;
   }
 
-  PathSearch problem_of_few(const std::vector<int>& orbit_of_link) const {
+  PathSearch problem_of_few(const std::vector<int>& orbit_of_link, int chunks) const {
     const Topology& topology = hops_.topology();
-    PathSearch problem{&hops_, {}, {}, most_chunks(), options_.enough};
+    PathSearch problem{&hops_, {}, {}, chunks, options_.enough};
     std::map<int, int> resource_of_orbit;
     for (int link = 0; link < topology.link_count(); ++link) {
       const auto fresh = static_cast<int>(resource_of_orbit.size());
@@ -203,6 +227,14 @@ class Maker {
 
   /// Keeps it where it is the best so far. Returns its rate.
   double keep(Candidate candidate) {
+    weigh(candidate);
+    const double rate = candidate.rate;
+    const bool as_good = best_ && rate <= best_->rate * kAsGood && candidate.peers < best_->peers;
+    if (!best_ || rate * kAsGood < best_->rate || as_good) best_ = std::move(candidate);
+    return rate;
+  }
+
+  void weigh(Candidate& candidate) {
     const std::vector<double> uses = uses_of_hops(candidate);
     const Topology& topology = hops_.topology();
     std::vector<double> load(at(topology.link_count()), 0);
@@ -217,10 +249,6 @@ class Maker {
       candidate.rate = std::max(candidate.rate, load[at(link)] / topology.link(link).capacity.value());
     candidate.rate /= ranks_ * candidate.problem.chunks;
     candidate.peers = *std::max_element(peers.begin(), peers.end());
-    const double rate = candidate.rate;
-    const bool as_good = best_ && rate <= best_->rate * kAsGood && candidate.peers < best_->peers;
-    if (!best_ || rate * kAsGood < best_->rate || as_good) best_ = std::move(candidate);
-    return rate;
   }
 
   /// How many chunks take each hop.
@@ -231,9 +259,13 @@ class Maker {
     if (!candidate.moves) return uses;
     std::vector<double> moved(at(hops_.count()), 0);
     const std::vector<int> shifts = translations_->all();
-    for (int hop = 0; hop < hops_.count(); ++hop)
-      for (const int shift : shifts)
-        if (uses[at(hop)] > 0) moved[at(image_of(hop, shift))] += uses[at(hop)];
+    for (std::size_t hop = 0; hop < uses.size(); ++hop)
+      for (const int shift : shifts) {
+        if (uses[hop] == 0) continue;
+        const int image = image_of(static_cast<int>(hop), shift);
+        moved.resize(at(hops_.count()), 0);  // it may be new
+        moved[at(image)] += uses[hop];
+      }
     return moved;
   }
 

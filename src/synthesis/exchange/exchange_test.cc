@@ -147,6 +147,17 @@ TEST(Exchange, RelaysInsideNodesToHaveFewPeers) {
   EXPECT_EQ(pairs.size(), 80U * (7 + 9)) << "all of the node, and one GPU of each other node";
 }
 
+TEST(Exchange, OfVeryManyRanksThatAreAlikeIsToldOnce) {
+  const Topology topology = make("dgx-a100:nodes=40");
+  ExchangeOptions options;
+  options.enough = bound_of(topology);
+  const Exchange exchange = checked(topology, options);
+  EXPECT_EQ(exchange.schedule.symmetry.order(), 320);
+  EXPECT_LE(exchange.rate, options.enough * 1.01);
+  const Status whole = check_schedule(written_out(exchange.schedule));
+  EXPECT_TRUE(whole) << whole.error().message;
+}
+
 TEST(Exchange, LeavesNodesOnlyByTheSendersOfASketch) {
   const Topology topology = make("dgx-a100:nodes=3");
   SketchPlan plan;

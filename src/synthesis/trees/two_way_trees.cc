@@ -14,7 +14,9 @@
 namespace tutti {
 namespace {
 
-constexpr double kNearEnough = 0.002;  // a loss that is not worth more trees
+constexpr double kNearEnough = 0.002;   // a loss that is not worth more trees
+constexpr int kMostRanksToMesh = 256;   // above, links between all pairs are too many
+constexpr int kMostMiddlesToTry = 128;  // evenly spread
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -45,7 +47,7 @@ std::vector<int> levels_from_the_middle(const std::vector<Edge>& edges, int rank
     neighbours[at(edge.other)].push_back(edge.one);
   }
   std::vector<int> best;
-  for (int middle = 0; middle < ranks; ++middle) {
+  for (int middle = 0; middle < ranks; middle += 1 + ranks / kMostMiddlesToTry) {
     std::vector<int> level(at(ranks), ranks), order{middle};
     level[at(middle)] = 0;
     for (std::size_t next = 0; next < order.size(); ++next)
@@ -165,7 +167,7 @@ int height_of(const std::vector<GrownTree>& trees) {
 /// At the rank where the highest is lowest.
 std::vector<GrownTree> rooted_best(const Trees& trees, const std::vector<Edge>& edges, int ranks) {
   std::vector<GrownTree> best;
-  for (int root = 0; root < ranks; ++root) {
+  for (int root = 0; root < ranks; root += 1 + ranks / kMostMiddlesToTry) {
     auto grown = rooted(trees, edges, ranks, root);
     if (best.empty() || height_of(grown) < height_of(best)) best = std::move(grown);
   }
@@ -188,6 +190,7 @@ Result<TwoWayTrees> pack_two_way_trees(Routes& routes, const TwoWayOptions& opti
   const int ranks = routes.topology().ranks();
   std::optional<Search> best;
   for (const Wiring wiring : {Wiring::rails, Wiring::mesh}) {
+    if (wiring == Wiring::mesh && ranks > kMostRanksToMesh) break;
     Search search(routes, wiring, options, deadline);
     search.run(best ? best->rate() : std::numeric_limits<double>::infinity());
     if (!search.trees().empty()) best.emplace(std::move(search));
