@@ -1,6 +1,6 @@
 // Trees for an all_reduce: every part of the vector is reduced up its tree and spread down the same one, so an edge is
-// used once each way, and trees that share the edges evenly (bound/spanning_trees.hpp) meet the partition bound, which a
-// reduce_scatter and an all_gather by themselves reach on symmetric machines only. Switches are replaced by links
+// used once each way, and trees that share the edges evenly (bound/spanning_trees.hpp) meet the partition bound, which
+// a reduce_scatter and an all_gather by themselves reach on symmetric machines only. Switches are replaced by links
 // between ranks first (rank_graph.hpp). Pure functions.
 #pragma once
 
