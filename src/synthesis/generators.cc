@@ -258,11 +258,23 @@ void make_taccl(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, con
 }
 
 constexpr Generator kGenerators[] = {
-    {"library", "the algorithms built into tutti", false, false, knows_no_sketch, make_library},
-    {"trees", "packed trees: best for large sizes", false, false, packs, make_packed},
-    {"exchange", "flows of an all-to-all, as paths and rounds", false, false, exchanges, make_exchanged},
-    {"greedy", "matching chunks with free links: best where latency counts", true, false, is_greedy, make_greedy},
-    {"taccl", "TACCL's three stages, for a sketch", true, true, is_sketched, make_taccl},
+    {.name = "library", .help = "the algorithms built into tutti", .fits = knows_no_sketch, .make = make_library},
+    {.name = "trees", .help = "packed trees: best for large sizes", .fits = packs, .make = make_packed},
+    {.name = "exchange",
+     .help = "flows of an all-to-all, as paths and rounds",
+     .fits = exchanges,
+     .make = make_exchanged},
+    {.name = "greedy",
+     .help = "matching chunks with free links: best where latency counts",
+     .for_each_size = true,
+     .fits = is_greedy,
+     .make = make_greedy},
+    {.name = "taccl",
+     .help = "TACCL's three stages, for a sketch",
+     .for_each_size = true,
+     .in_any_case = true,
+     .fits = is_sketched,
+     .make = make_taccl},
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ std::vector<Edge> edges_of(const std::vector<RankLink>& links) {
   return edges;
 }
 
-/// [rank] = edges to it from a rank that has it to none very far.
+/// [rank] = how many edges it is away from a rank in the middle.
 std::vector<int> levels_from_the_middle(const std::vector<Edge>& edges, int ranks) {
   std::vector<std::vector<int>> neighbours(at(ranks));
   for (const Edge& edge : edges) {

@@ -5,12 +5,25 @@
 #include <random>
 
 #include "bound/bound.hpp"
+#include "program/check.hpp"
+#include "synthesis/lower.hpp"
 #include "topology/builtin.hpp"
 
 namespace tutti {
 namespace {
 
-/// Time per byte of the trees over that of the bound; both schedules keep their promises.
+void expect_right(const TwoWayTrees& trees) {
+  for (const Schedule* schedule : {&trees.down, &trees.up}) {
+    const Status status = check_schedule(*schedule);
+    EXPECT_TRUE(status) << status.error().message;
+  }
+  const auto program = lower_all_reduce(trees.up, trees.down, {.name = "two-way"});
+  ASSERT_TRUE(program) << program.error().message;
+  const CheckReport report = check(*program);
+  EXPECT_TRUE(report.ok()) << report.violation->to_string();
+}
+
+/// Time per byte of the trees over that of the bound.
 double ratio_to_bound(const Topology& topology) {
   const double limit = bound(topology, Collective::all_reduce)->for_large().rate.value();
   Routes routes(topology);
@@ -19,10 +32,7 @@ double ratio_to_bound(const Topology& topology) {
     ADD_FAILURE() << trees.error().message;
     return 0;
   }
-  for (const Schedule* schedule : {&trees->down, &trees->up}) {
-    const Status status = check_schedule(*schedule);
-    EXPECT_TRUE(status) << status.error().message;
-  }
+  expect_right(*trees);
   return trees->rate / limit;
 }
 
@@ -74,6 +84,7 @@ TEST(TwoWayTrees, OfRandomGraphsAreAsGoodAsTreesCanBe) {
     Routes routes(topology);
     const auto trees = pack_two_way_trees(routes, {.enough = least_rate(topology)}, Deadline::in(20));
     ASSERT_TRUE(trees) << trees.error().message;
+    expect_right(*trees);
     EXPECT_GE(trees->rate / least_rate(topology), 1 - 1e-9);
     EXPECT_LE(trees->rate / least_rate(topology), 1.03);
   }
