@@ -189,12 +189,13 @@ struct Told {
 };
 
 Result<Program> assemble(Told told, const LowerOptions& options) {
-  const auto& [_, purpose, symmetry, width, phases] = told;
+  const LoweringPurpose& purpose = told.purpose;
+  const Translations& symmetry = told.symmetry;
   if (options.channels < 1 || options.instances < 1 || options.routes_period < 1 ||
-      phases * options.channels * options.routes_period > kMostChannels)
+      told.phases * options.channels * options.routes_period > kMostChannels)
     return fail(ErrorCode::invalid_argument, fmt::format("a program cannot have {} channels, {} instances, {} routes",
                                                          options.channels, options.instances, options.routes_period));
-  for (Move& move : told.moves) move.channel += width * (move.chunk % options.channels);
+  for (Move& move : told.moves) move.channel += told.width * (move.chunk % options.channels);
   const bool moves_ranks = symmetry.order() > 1;
   if (options.merges && !moves_ranks) told.moves = merged(std::move(told.moves), purpose);
   const auto kept = std::make_shared<const Moves>(moves_ranks ? by_home(told.moves, purpose.schedule, symmetry)
@@ -203,7 +204,7 @@ Result<Program> assemble(Told told, const LowerOptions& options) {
       generate::assemble({.name = options.name,
                           .shape = purpose.shape,
                           .in_place = purpose.shape.collective != Collective::all_to_all,
-                          .channels = phases * options.channels * width,
+                          .channels = told.phases * options.channels * told.width,
                           .tell = [kept, purpose, reuses = options.reuses_scratch](
                                       PartBuilder& part) { Teller(part, purpose, *kept, reuses).tell(); }},
                          options.instances);
