@@ -9,12 +9,13 @@ function(tutti_module name)
   target_link_libraries(tutti_${name} PUBLIC ${modules} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
-# Unit tests of a module: tutti_test(NAME SOURCES ... DEPENDS ... [TIMEOUT seconds]).
+# Unit tests of a module: tutti_test(NAME [PURE] SOURCES ... DEPENDS ... [TIMEOUT seconds]).
+# PURE: one thread computes; nothing for a thread sanitizer.
 function(tutti_test name)
   if(NOT TUTTI_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "PURE" "TIMEOUT" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -23,4 +24,7 @@ function(tutti_test name)
   target_link_libraries(${name}_test PRIVATE ${modules} ${ARG_LIBRARIES} GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_PURE)
+    set_tests_properties(${name} PROPERTIES LABELS pure)
+  endif()
 endfunction()
