@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -17,6 +18,13 @@ tl::unexpected<Error> file_error(const std::string& path, std::string_view what)
 Error about_file(const std::string& path, Error error) {
   error.message = fmt::format("{}: {}", path, error.message);
   return error;
+}
+
+Status make_folder(const std::string& path) {
+  std::error_code why;
+  std::filesystem::create_directories(path, why);
+  if (!why) return {};
+  return fail(ErrorCode::system, fmt::format("{}: cannot be made: {}", path, why.message()));
 }
 
 Result<std::string> read_text(const std::string& path) {

@@ -16,6 +16,9 @@ Error about_file(const std::string& path, Error error);
 
 Result<std::string> read_text(const std::string& path);
 
+/// With the folders above it; one that is there is as good.
+Status make_folder(const std::string& path);
+
 /// Replaces the file in one step: readers see the old text or the new, never half.
 Status replace_text(const std::string& path, std::string_view text);
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <optional>
 
 #include "base/text_file.hpp"
@@ -13,6 +12,7 @@
 #include "cli/synth_sizes.hpp"
 #include "cli/synth_write.hpp"
 #include "synthesis/synthesize.hpp"
+#include "topology/builtin.hpp"
 #include "topology/format_taccl.hpp"
 #include "topology/load.hpp"
 
@@ -53,6 +53,11 @@ Result<Machine> load_machine(const SynthArguments& arguments) {
     if (!topology) return tl::unexpected(topology.error());
     return Machine{std::move(*topology), {}};
   }
+  if (names_builtin(arguments.topology))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--sketch goes with a topology file of TACCL's, which describes one node, not with the "
+                            "built-in {}",
+                            arguments.topology));
   const auto text = read_text(arguments.topology);
   if (!text) return tl::unexpected(text.error());
   const auto profile = profile_from_taccl(*text);
@@ -133,7 +138,8 @@ int synth(const SynthArguments& arguments) {
   if (!collectives) return complain(collectives.error().message, kBadUsage);
   const auto sizes = parse_sizes(arguments.sizes, arguments.factor);
   if (!sizes) return complain(sizes.error().message, kBadUsage);
-  if (!arguments.folder.empty()) std::filesystem::create_directories(arguments.folder);
+  if (!arguments.folder.empty())
+    if (const Status made = make_folder(arguments.folder); !made) return complain(made.error().message);
 
   Interrupts interrupts;
   std::vector<SynthesizedCollective> all;

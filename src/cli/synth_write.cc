@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "base/text_file.hpp"
@@ -18,7 +17,6 @@ namespace tutti::cli {
 namespace {
 
 constexpr int kMostRanksOfXml = 256;
-constexpr int kMostRanksToCheck = 256;  // beyond, the checker takes longer than the search
 
 /// The name of the file; none where the program has more steps than a file can hold.
 Result<std::string> write_program(const std::string& folder, const std::string& stem, const Program& program,
@@ -85,7 +83,7 @@ Status write_tuner(const std::string& path, const Topology& topology,
 }
 
 Status write_bounds(const std::string& folder, const SynthesizedCollective& one) {
-  std::filesystem::create_directories(folder);
+  if (Status made = make_folder(folder); !made) return made;
   for (std::size_t i = 0; i < one.found.bound.certificates.size(); ++i) {
     const std::string path = fmt::format("{}/{}.{}.json", folder, name_of(one.collective), i);
     if (Status written = replace_text(path, certificate_to_json(one.found.bound.certificates[i])); !written)

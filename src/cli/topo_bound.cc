@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 
 #include "base/text_file.hpp"
 #include "bound/bound.hpp"
@@ -54,7 +53,8 @@ int print_bounds(const BoundArguments& arguments) {
   const auto bytes = parse_bytes(arguments.size);
   if (!bytes) return complain(bytes.error().message);
   if (topology->ranks() < 2) return complain("one GPU has nothing to send, so there is nothing to bound");
-  if (!arguments.folder.empty()) std::filesystem::create_directories(arguments.folder);
+  if (!arguments.folder.empty())
+    if (const Status made = make_folder(arguments.folder); !made) return complain(made.error().message);
   fmt::print("{:<15} {:>12} {:>12} {:>14}\n", "collective", "at least us", "at most GB/s", "of large GB/s");
   bool any = false;
   for (int i = 0; i < kCollectives; ++i) {

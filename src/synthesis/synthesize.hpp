@@ -52,6 +52,9 @@ struct LoweringWishes {
   bool reuses_scratch = true;
 };
 
+/// Above, programs are not put through the checker, which would take longer than the search.
+inline constexpr int kMostRanksToCheck = 256;
+
 struct SynthesisRequest {
   Collective collective = Collective::all_gather;
   int root = 0;

@@ -196,6 +196,10 @@ synthesis() {
   expect_line err ".*'all_gahter' is no collective; expected all, or .*"
   expect_status 2 "$tutti" synth --topology ndv2 --collective all_gather --size 1M..1K
   expect_line err ".*'1M\.\.1K' goes downwards"
+  expect_status 1 "$tutti" synth --topology ndv2 --collective all_gather --size 1M -o /proc/nowhere
+  expect_line err ".*/proc/nowhere: cannot be made: .*"
+  expect_status 1 "$tutti" synth --topology ndv2 --collective all_gather --sketch sketch.json
+  expect_line err ".*--sketch goes with a topology file of TACCL's.*"
   expect_status 1 "$tutti" synth --topology ndv2 --collective all_gather --method magic --size 1M
   expect_line err ".*'magic' is no method; there are .*"
 }
@@ -230,6 +234,7 @@ synthesis_of_many_ranks() {
   expect_status 0 "$tutti" synth --topology torus2d:32x32 --collective all_gather --size 1G --quiet -o plans
   local told
   told=$(awk '$1 == 1 && $2 == "GB" { print $3 }' out)
+  [ -n "$told" ] || fail "no time was told"
   grep -q '"moved_by": \[\[1, 32\], \[32, 32\]\]' plans/all_gather.0.json || fail "every rank has its own part"
   expect_status 0 "$tutti" simulate plans/all_gather.0.json --topology torus2d:32x32 --size 1G
   [ "$(awk '$1 == 1 && $2 == "GB" { print $3 }' out)" = "$told" ] || fail "the file takes another time than $told us"
