@@ -110,6 +110,12 @@ CheckReport check(const Program& program, const CheckOptions& options) {
   return report;
 }
 
+std::optional<Violation> check_limits(const Program& program, const CheckOptions& options) {
+  auto parts = checking::gather_parts(program, options);
+  if (parts) return std::nullopt;
+  return std::move(parts.error());
+}
+
 Result<Program> annotate_completion(const Program& program) {
   auto runnable = make_runnable(program, CheckOptions{});
   if (!runnable) return fail(ErrorCode::invalid_argument, runnable.error().to_string());

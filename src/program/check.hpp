@@ -63,6 +63,9 @@ struct CheckReport {
 
 CheckReport check(const Program& program, const CheckOptions& options = {});
 
+/// The rule `limits` alone: whether the program is one that may be run at all. Looks at every rank's part.
+std::optional<Violation> check_limits(const Program& program, const CheckOptions& options = {});
+
 /// Sets `completes` on the steps that complete a reduction, for programs from formats that cannot say it, and clears
 /// it elsewhere. Fails where the program breaks any rule up to `values`, or where a step completes only some of its
 /// chunks.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "program/check.hpp"
 #include "simulation/references.hpp"
 #include "simulation/simulate.hpp"
 #include "synthesis/generators.hpp"
@@ -128,8 +129,18 @@ class Search {
       rate = priced->busiest_link / static_cast<double>(best.kept.bytes);
       if (library) note_rival(proposal.generator, at, priced->seconds);
       if (proposal.model_seconds > 0) note_rival(proposal.generator + ", its model", at, proposal.model_seconds);
-      if (priced->seconds < best.kept.simulated) keep(proposal, *priced, at);
+      if (priced->seconds >= best.kept.simulated) continue;
+      if (!may_run(proposal)) return;
+      keep(proposal, *priced, at);
     }
+  }
+
+  /// Many instances or channels make more workers than a rank may have.
+  bool may_run(const Proposal& proposal) {
+    if (task_.topology.ranks() > kMostRanksToCheck) return true;
+    const auto violation = check_limits(proposal.program);
+    if (violation) last_error_ = fmt::format("{}: {}", proposal.generator, violation->to_string());
+    return !violation;
   }
 
   /// The library's algorithms need no more care than it takes to hold others against them.

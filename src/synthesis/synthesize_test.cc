@@ -118,5 +118,23 @@ TEST(Synthesize, NamesWhatItCannotDo) {
   EXPECT_NE(error({.collective = Collective::barrier, .sizes = {8}}).find("barrier"), std::string::npos);
 }
 
+TEST(Synthesize, ProgramsHaveNoMoreChannelsAndWorkersThanMayBe) {
+  const Topology topology = make_builtin("mesh:4x4").value();
+  SynthesisRequest request;
+  request.collective = Collective::all_reduce;
+  request.sizes = {1 << 24};
+  request.enough = 0;
+  request.methods = {"trees"};
+  for (const int instances : {1, 8}) {
+    request.lowering.instances = instances;
+    const auto found = synthesize(topology, request);
+    if (!found) {
+      EXPECT_NE(found.error().message.find("limits: rank"), std::string::npos) << found.error().message;
+      continue;
+    }
+    for (const Program& program : found->programs) EXPECT_FALSE(check_limits(program));
+  }
+}
+
 }  // namespace
 }  // namespace tutti
