@@ -22,7 +22,7 @@ struct LowerOptions {
   bool merges = true;     // transfers of consecutive chunks that can go at the same time are one step
   bool reuses_scratch = true;
   // Of a schedule with a symmetry: above, one part is made and moved, and nothing is merged.
-  int most_ranks_written_out = 256;
+  int most_ranks_written_out = kMostRanksWrittenOut;
 };
 
 /// The collective of the schedule itself.

@@ -45,6 +45,8 @@ int home_of(const Shape& shape, int chunk);
 /// Whether a rank is to have the chunk in the end; where it starts, it counts as wanted.
 bool wants(const Shape& shape, int chunk, int rank);
 
+/// Above, what some ranks do and others do moved is told once; below, with all transfers, of which some can be merged.
+inline constexpr int kMostRanksWrittenOut = 256;
 /// What a translation makes of a chunk: that of the ranks moved.
 int moved_chunk(const Shape& shape, int chunk, const Translations& translations, int by);
 /// The same schedule with all transfers, and no symmetry.

@@ -26,10 +26,9 @@ constexpr double kAsGood = 1.005;           // of the best: then fewer peers cou
 constexpr std::size_t kMostHops = 150'000;  // above, a fabric's hops are thinned out
 constexpr int kMostChunksInAll = 1 << 20;   // above, blocks are split into fewer chunks
 // Numbers of ranks:
-constexpr int kMostRanks = 4096;      // above, the paths of all blocks take too much memory
-constexpr int kMostWrittenOut = 256;  // above, what some do and others do moved is best told so
-constexpr int kMostStraight = 256;    // above, a worker for every peer is more than a rank may have
-constexpr int kMostToTryBoth = 128;   // above, what was found for some and moved is left as it is
+constexpr int kMostRanks = 4096;     // above, the paths of all blocks take too much memory
+constexpr int kMostStraight = 256;   // above, a worker for every peer is more than a rank may have
+constexpr int kMostToTryBoth = 128;  // above, what was found for some and moved is left as it is
 
 /// How blocks get from node to node: by one hop, straight, or to or from the rank that has the same place in its node.
 enum class Between { straight, relayed_at_source, relayed_at_target };
@@ -77,7 +76,7 @@ class Maker {
     if (hops_.topology().nodes() > 1 && !good_enough()) try_inner_paths(most_chunks());
     if (!good_enough())
       if (auto searched = search(); !searched) return tl::unexpected(searched.error());
-    if (ranks_ > kMostWrittenOut && !best_->moves) move_homes();
+    if (ranks_ > kMostRanksWrittenOut && !best_->moves) move_homes();
     return finish();
   }
 
