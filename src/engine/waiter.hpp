@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <sched.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/clock.hpp"
@@ -25,14 +26,25 @@ struct WaitPolicy {
   }
 };
 
+/// What earlier waits have shown, kept from one wait to the next. The scheduler may put two ranks on one core while
+/// others are free, or because others are busy. Then spinning keeps from the core the very rank that is waited for, and
+/// every call takes as long as a spin. It shows in that whoever gets the core at a yield gives it back soon, and what
+/// was waited for is there. Any thread; a hint only, so that relaxed is enough.
+struct WaitHabit {
+  std::atomic<bool> yields_at_once{false};
+};
+
 class Waiter {
  public:
   enum class Next : std::uint8_t { again, sleep };
 
-  explicit Waiter(const WaitPolicy& policy) : policy_(policy) {}
+  explicit Waiter(const WaitPolicy& policy, WaitHabit* habit = nullptr) : policy_(policy), habit_(habit) {}
 
   /// Something moved: start over.
   void reset() {
+    if (shared_core_) habit_->yields_at_once.store(true, std::memory_order_relaxed);
+    shared_core_ = false;
+    unused_yields_ = 0;
     polls_ = 0;
     since_ = 0;
   }
@@ -44,12 +56,12 @@ class Waiter {
     const std::uint64_t now = ticks();
     if (since_ == 0) since_ = now;
     const std::uint64_t waited = now - since_;
-    if (waited < policy_.spin) {
+    if (waited < policy_.spin && !yields_at_once()) {
       _mm_pause();
       return Next::again;
     }
     if (waited < policy_.yield) {
-      sched_yield();
+      yield(now);
       return Next::again;
     }
     return Next::sleep;
@@ -63,8 +75,27 @@ class Waiter {
 
  private:
   static constexpr unsigned kEager = 64;
+  static constexpr unsigned kUnused = 8;
+
+  bool yields_at_once() const { return habit_ != nullptr && habit_->yields_at_once.load(std::memory_order_relaxed); }
+
+  /// Lets others have the core, and learns from the time that takes whether one had it that waits as we do. Somebody at
+  /// work keeps it for long, and would better not get it so soon; where several yields in a row take no time, nobody
+  /// wants it.
+  void yield(std::uint64_t now) {
+    sched_yield();
+    if (habit_ == nullptr || policy_.spin == 0) return;
+    const std::uint64_t took = ticks() - now;
+    const bool long_gone = took > policy_.spin * 4;
+    shared_core_ = !long_gone && (shared_core_ || took > policy_.spin / 16);
+    if (shared_core_) return;
+    if (long_gone || ++unused_yields_ == kUnused) habit_->yields_at_once.store(false, std::memory_order_relaxed);
+  }
 
   WaitPolicy policy_;
+  WaitHabit* habit_;
+  bool shared_core_ = false;
+  unsigned unused_yields_ = 0;
   unsigned polls_ = 0;
   std::uint64_t since_ = 0;
 };

@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <unordered_map>
 
@@ -28,7 +30,7 @@ std::size_t pipe_bytes(int ranks) { return sizeof(Pipe) + static_cast<std::size_
 std::size_t pipes_at(int ranks) { return kHeadBytes + signals_bytes(ranks) + 2 * kStageBytes; }
 
 std::size_t segment_bytes(int ranks) {
-  return pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmChannels * pipe_bytes(ranks);
+  return pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmPipes * pipe_bytes(ranks);
 }
 
 std::uint64_t random_number() {
@@ -64,6 +66,21 @@ OwnSegments& own_segments() {
 }
 
 }  // namespace
+
+std::size_t populate_slots(Pipe& pipe, std::uint64_t slots, std::size_t bytes, bool writes) {
+  // Since Linux 5.14. Where it fails, pages appear as they are touched.
+  constexpr int kPopulateRead = 22;
+  constexpr int kPopulateWrite = 23;
+  constexpr std::uintptr_t kPage = 4096;
+  const int saved_errno = errno;
+  for (std::uint64_t index = 0; index < slots; ++index) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(pipe.slot(index)) / kPage * kPage;
+    const auto end = (reinterpret_cast<std::uintptr_t>(pipe.slot(index)) + bytes + kPage - 1) / kPage * kPage;
+    if (::madvise(reinterpret_cast<void*>(begin), end - begin, writes ? kPopulateWrite : kPopulateRead) != 0) break;
+  }
+  errno = saved_errno;
+  return std::max<std::size_t>(bytes, kPage);
+}
 
 std::uint64_t process_identity() {
   // A forked child is another process: keyed by pid, so that it draws its own number.
@@ -136,7 +153,7 @@ SignalLine& Segment::signals_from(int local_rank) const {
 }
 
 Pipe& Segment::pipe_from(int local_rank, int channel) const {
-  const std::size_t index = static_cast<std::size_t>(local_rank) * kShmChannels + static_cast<std::size_t>(channel);
+  const std::size_t index = static_cast<std::size_t>(local_rank) * kShmPipes + static_cast<std::size_t>(channel);
   return *reinterpret_cast<Pipe*>(base_ + pipes_at(name_.ranks) + index * pipe_bytes(name_.ranks));
 }
 

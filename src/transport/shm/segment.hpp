@@ -18,8 +18,9 @@
 namespace tutti {
 
 inline constexpr std::size_t kCacheLine = 64;
-inline constexpr int kShmChannels = 8;          // links per pair of ranks; point-to-point has one of its own
-inline constexpr std::size_t kEagerBytes = 48;  // payload beside its flag
+inline constexpr int kShmChannels = 8;              // links per pair of ranks that programs may use
+inline constexpr int kShmPipes = kShmChannels + 1;  // the last belongs to sends and receives alone
+inline constexpr std::size_t kEagerBytes = 48;      // payload beside its flag
 inline constexpr int kPipeLines = 64;
 inline constexpr std::uint32_t kRememberedOperations = 16;
 inline constexpr std::size_t kSlotBytes = 64 << 10;
@@ -80,6 +81,11 @@ struct Pipe {
   std::byte* slot(std::uint64_t index) { return reinterpret_cast<std::byte*>(this + 1) + index * kSlotBytes; }
 };
 static_assert(sizeof(Pipe) % kCacheLine == 0);
+
+/// Makes the first `bytes` of every slot resident, for the end of the pipe that writes (or reads) them. Pages that
+/// appear at their first touch would make as many chunks slow as there are slots, each time chunks get larger. Returns
+/// how many bytes of a slot are resident now.
+std::size_t populate_slots(Pipe& pipe, std::uint64_t slots, std::size_t bytes, bool writes);
 
 /// What a rank that entered a one-sided operation says of its memory. `number` is written last (release).
 struct alignas(kCacheLine) Entry {

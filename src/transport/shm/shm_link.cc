@@ -55,6 +55,7 @@ bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag
 /// Copies into the next slot; true if the receiver is to say how long reading it took.
 bool ShmSendLink::stage(const std::byte* data, std::size_t bytes) {
   const std::uint64_t index = staged_++ % slots_;
+  if (bytes > resident_) resident_ = populate_slots(pipe_, slots_, bytes, true);
   Slot& slot = slot_[index];
   if (slot.copy.timed) {
     const std::uint64_t read = pipe_.read_ticks[index].load(std::memory_order_relaxed);
@@ -114,7 +115,10 @@ std::optional<Arrival> ShmRecvLink::poll() {
 
 const std::byte* ShmRecvLink::fetch(const PipeLine& line, const Expected& expected) {
   if (line.kind() == PipeLine::eager) return line.payload;
-  if (line.kind() == PipeLine::staged) return pipe_.slot(staged_ % slots_);
+  if (line.kind() == PipeLine::staged) {
+    if (line.bytes() > resident_) resident_ = populate_slots(pipe_, slots_, line.bytes(), false);
+    return pipe_.slot(staged_ % slots_);
+  }
   if (memory_.same_process()) return reinterpret_cast<const std::byte*>(line.memory.address);
   if (line.memory.region.descriptor >= 0) {
     const Result<std::byte*> mapped = memory_.map(line.memory.region, line.memory.generation);

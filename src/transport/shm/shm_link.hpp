@@ -54,6 +54,7 @@ class ShmSendLink final : public SendLink {
   std::uint64_t consumed_ = 0;     // as last read
   std::uint64_t last_direct_ = 0;  // number after the last frame offered for pulling
   std::uint64_t staged_ = 0;
+  std::size_t resident_ = 0;  // bytes of each slot
   struct Slot {
     std::uint64_t freed_by = 0;  // frame that must be consumed before it is free
     std::uint64_t ticks = 0;     // of the copy, where timed
@@ -90,6 +91,7 @@ class ShmRecvLink final : public RecvLink {
   PeerMemory& memory_;
   std::uint64_t consumed_ = 0;
   std::uint64_t staged_ = 0;
+  std::size_t resident_ = 0;  // bytes of each slot
   const std::uint64_t slots_;
   std::vector<Expected> expected_;  // a ring that grows, of a power of two
   std::size_t first_expected_ = 0;

@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cstring>
 #include <random>
@@ -61,6 +63,31 @@ TEST_F(ShmLink, BringsChunksOfEverySizeInOrder) {
     EXPECT_EQ(send_->released(), send_->sent()) << "a copy needs no memory of the sender's";
     recv_->expect(nullptr, bytes, {turn, 5});
     ASSERT_EQ(take(), data) << "chunk " << turn << " of " << bytes << " bytes";
+  }
+}
+
+long page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+/// Otherwise as many chunks would be slow as there are slots, each time they get larger.
+TEST_F(ShmLink, TouchesItsMemoryForTheFirstTimeInTheFirstChunkOfASizeOnly) {
+  alignas(4096) static std::byte page[4096];
+  if (::madvise(page, sizeof page, 23 /* MADV_POPULATE_WRITE */) != 0) GTEST_SKIP() << "needs Linux 5.14 or later";
+  open({});
+  for (const std::size_t bytes : {64UL, 20000UL}) {
+    const auto data = pattern(bytes, 1);
+    const auto pass = [&] {
+      ASSERT_TRUE(send_->send(data.data(), bytes, {1, 5}));
+      recv_->expect(nullptr, bytes, {1, 5});
+      ASSERT_EQ(take(), data);
+    };
+    pass();
+    const long before = page_faults();
+    for (int chunk = 1; chunk < slots_for(2); ++chunk) pass();
+    EXPECT_LT(page_faults() - before, slots_for(2) / 2) << bytes << " bytes";
   }
 }
 
