@@ -31,7 +31,8 @@ std::string_view name_of(ErrorCode code) {
 std::string Error::to_string() const {
   std::string text;
   if (rank >= 0) text += "rank " + std::to_string(rank) + ": ";
-  if (!operation.empty()) text += operation + ": ";
+  // A message that begins with the operation need not say it twice.
+  if (!operation.empty() && message.rfind(operation, 0) != 0) text += operation + ": ";
   if (!step.empty()) text += step + ": ";
   return text + message;
 }

@@ -209,7 +209,7 @@ Result<Work> Communicator::submit(const Result<Call>& call) {
     error.rank = rank();
     return tl::unexpected(std::move(error));
   }
-  if (put_in_group(impl_, *call))
+  if (in_group())
     return fail(ErrorCode::invalid_argument, "a group runs its operations together: use the blocking forms in it");
   return Work(impl_->submit(*call));
 }

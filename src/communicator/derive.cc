@@ -31,6 +31,41 @@ Result<std::vector<Value>> gather_values(CommunicatorImpl& impl, const Value& mi
   return all;
 }
 
+/// How a rank fared in a step that all ranks must pass, in a form that travels.
+struct Outcome {
+  bool failed = false;
+  ErrorCode code = ErrorCode::internal;
+  char message[256] = {};
+
+  Outcome() = default;
+  explicit Outcome(const Error& error) : failed(true), code(error.code) {
+    error.message.copy(message, sizeof message - 1);
+  }
+};
+
+/// What a rank brings to a communicator that is to be made.
+struct Offer {
+  Outcome outcome;
+  SegmentName segment;
+};
+
+/// Fails on all ranks alike if any has failed, with the reason of the first that has: one that returned alone would
+/// leave the others waiting for it.
+Status all_well(CommunicatorImpl& impl, const char* call, const std::vector<Outcome>& outcomes) {
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    const Outcome& outcome = outcomes[rank];
+    if (!outcome.failed) continue;
+    Error error;
+    error.code = outcome.code;
+    error.rank = impl.rank();
+    error.peer = static_cast<int>(rank);
+    error.operation = call;
+    error.message = fmt::format("rank {} failed: {}", rank, outcome.message);
+    return tl::unexpected(std::move(error));
+  }
+  return {};
+}
+
 struct Wish {
   std::int32_t color;
   std::int32_t key;
@@ -130,17 +165,29 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
     return (*wishes)[static_cast<std::size_t>(a)].key < (*wishes)[static_cast<std::size_t>(b)].key;
   });
-  Result<Segment> segment = Segment::create(static_cast<int>(ranks.size()));
-  if (!segment) return tl::unexpected(segment.error());
-  const Result<std::vector<SegmentName>> names = gather_values(*impl_, segment->name());
-  if (!names) return tl::unexpected(names.error());
+  Result<Segment> segment = fail(ErrorCode::internal, "no segment is needed");
+  if (color >= 0) segment = Segment::create(static_cast<int>(ranks.size()));
+  Offer mine;
+  if (segment)
+    mine.segment = segment->name();
+  else if (color >= 0)
+    mine.outcome = Outcome(segment.error());
+  const Result<std::vector<Offer>> offers = gather_values(*impl_, mine);
+  if (!offers) return tl::unexpected(offers.error());
+  std::vector<Outcome> outcomes;
+  for (const Offer& each : *offers) outcomes.push_back(each.outcome);
+  if (Status well = all_well(*impl_, "split", outcomes); !well) return tl::unexpected(well.error());
   const std::uint64_t child = impl_->next_child();
-  if (color < 0) return nullptr;
   std::vector<SegmentName> chosen;
-  for (const int rank : ranks) chosen.push_back((*names)[static_cast<std::size_t>(rank)]);
-  auto impl = CommunicatorImpl::create(impl_->job(), identity_of(*impl_, ranks, chosen, child), std::move(*segment),
-                                       impl_->options());
-  if (!impl) return tl::unexpected(impl.error());
+  for (const int rank : ranks) chosen.push_back((*offers)[static_cast<std::size_t>(rank)].segment);
+  Result<std::shared_ptr<CommunicatorImpl>> impl = nullptr;
+  if (color >= 0)
+    impl = CommunicatorImpl::create(impl_->job(), identity_of(*impl_, ranks, chosen, child), std::move(*segment),
+                                    impl_->options());
+  const Result<std::vector<Outcome>> made = gather_values(*impl_, impl ? Outcome() : Outcome(impl.error()));
+  if (!made) return tl::unexpected(made.error());
+  if (Status well = all_well(*impl_, "split", *made); !well) return tl::unexpected(well.error());
+  if (color < 0) return nullptr;
   return std::unique_ptr<Communicator>(new Communicator(std::move(*impl)));
 }
 

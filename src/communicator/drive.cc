@@ -15,7 +15,10 @@ namespace {
 
 constexpr int kNapMicroseconds = 1000;  // a missed wake costs no more than this
 constexpr double kAskAllSeconds = 0.3;
-constexpr double kLookMicroseconds = 100e3;  // how often a waiting rank looks what its peers do
+constexpr double kLookMicroseconds = 50e3;    // how often operations under way are looked at
+constexpr double kStillMicroseconds = 100e3;  // without anything moving, until a rank asks what its peers do
+constexpr double kGraceSeconds = 5;           // for operations of a communicator that is dropped, after the last move
+constexpr unsigned kPollsPerLook = 1024;      // polls between two readings of the clock while something moves
 
 }  // namespace
 
@@ -28,25 +31,26 @@ void Operation::own_counts() {
   }
 }
 
-Status CommunicatorImpl::run(const Call& call) {
+Status CommunicatorImpl::run(const Call& call, Deadline deadline) {
   if (broken_.load(std::memory_order_acquire)) return status();
-  if (!take_token()) return wait(*submit(call), Deadline::never());
+  if (!take_token()) return wait(*submit(call, deadline), Deadline::never());
   Lane& lane = lane_of(call);
   if (!nothing_pending(lane)) {
     give_token();
-    return wait(*submit(call), Deadline::never());
+    return wait(*submit(call, deadline), Deadline::never());
   }
   const Repeatable key = Repeatable::of(call);
   Remembered& slot = slot_of(key);
   slot.bound = false;
   slot.operation.call = call;
+  slot.operation.deadline = deadline;
   activate(lane, slot.operation);
   const Status result = run_owned(slot.operation);
   slot.call = key;
   slot.lane = &lane;
   // What the arguments alone do not tell, or what works on a copy of them, is bound anew each time.
   slot.bound = result.has_value() && !call.uneven && slot.operation.call.send == call.send &&
-               call.reduction.op != Operator::user;
+               call.reduction.op != Operator::user && deadline.is_never();
   give_token();
   return result;
 }
@@ -61,7 +65,7 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
   Operation& operation = slot.operation;
   begin(*slot.lane, operation);
   const OperationTag tag{slot.lane->number++, operation.execution.tag().signature};
-  if (slot.lane == &collectives_) publish_entered(operation.call, tag);
+  publish(*slot.lane, operation.call, tag);
   record_entered(operation, tag);
   if (profiler_ != nullptr) profile_entered(operation, tag, operation.execution.plan(), send, recv);
   operation.execution.restart(tag, send, recv);
@@ -97,10 +101,13 @@ Status CommunicatorImpl::configure(const std::function<void(Plans&)>& change) {
 }
 
 Status CommunicatorImpl::run_owned(Operation& operation) {
-  Waiter waiter(wait_policy_);
+  Waiter waiter(wait_policy_, &wait_habit_);
   while (true) {
     const bool moved = service();
-    if (operation.done.load(std::memory_order_relaxed)) break;
+    if (operation.done.load(std::memory_order_relaxed)) {
+      waiter.reset();
+      break;
+    }
     if (moved)
       wake(waiter);
     else
@@ -110,9 +117,10 @@ Status CommunicatorImpl::run_owned(Operation& operation) {
   return {};
 }
 
-std::shared_ptr<Operation> CommunicatorImpl::submit(const Call& call) {
+std::shared_ptr<Operation> CommunicatorImpl::submit(const Call& call, Deadline deadline) {
   auto operation = std::make_shared<Operation>();
   operation->call = call;
+  operation->deadline = deadline;
   operation->own_counts();
   operation->communicator = shared_from_this();
   operation->home = operation->communicator;
@@ -122,13 +130,25 @@ std::shared_ptr<Operation> CommunicatorImpl::submit(const Call& call) {
     mail_.push_back(operation);
   }
   has_mail_.store(true, std::memory_order_release);
+  wake_owner();
   Progress::of_process().attend(shared_from_this());
   return operation;
+}
+
+/// Wakes the thread that sleeps with the token, if there is one, so that it takes up what was left in the mailbox.
+void CommunicatorImpl::wake_owner() {
+  if (!token_.load(std::memory_order_relaxed)) return;
+  if (uses_tcp_)
+    job_->tcp()->wake();
+  else
+    host_->own().ring();
 }
 
 bool CommunicatorImpl::drive() {
   if (!take_token()) return false;
   const bool moved = service();
+  // Nobody may be waiting: this call may be the only one for a while that can notice a rank that is gone.
+  if (!moved) look(ticks());
   give_token();
   return moved;
 }
@@ -136,7 +156,7 @@ bool CommunicatorImpl::drive() {
 bool CommunicatorImpl::idle() { return queued_.load(std::memory_order_acquire) == 0; }
 
 Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
-  Waiter waiter(wait_policy_);
+  Waiter waiter(wait_policy_, &wait_habit_);
   while (!operation.done.load(std::memory_order_acquire)) {
     if (deadline.passed()) return fail(ErrorCode::timed_out, "the operation is still under way");
     if (take_token()) {
@@ -153,9 +173,48 @@ Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
   return {};
 }
 
+void CommunicatorImpl::let_go() {
+  // A child made by fork holds a copy, whose end is none of the rank's business.
+  const Member& self = identity_.members[static_cast<std::size_t>(rank())];
+  if (self.segment.pid != ::getpid()) return;
+  finish_pending();
+  if (!broken_.load(std::memory_order_acquire)) report_unnoticed();
+  close_profiler();
+}
+
+/// Waits for operations that nobody waits for any more, as long as something moves, and aborts what does not.
+void CommunicatorImpl::finish_pending() {
+  Waiter waiter(wait_policy_);
+  Deadline grace = Deadline::in(kGraceSeconds);
+  while (!idle()) {
+    if (grace.passed() && !broken_.load(std::memory_order_acquire)) {
+      Error error;
+      error.code = ErrorCode::aborted;
+      error.peer = rank();
+      error.message = fmt::format("rank {} destroyed its communicator with {} operations under way", rank(),
+                                  queued_.load(std::memory_order_relaxed));
+      break_with(std::move(error), true);
+    }
+    if (!take_token()) {
+      if (waiter.pause() == Waiter::Next::sleep) ::usleep(100);
+      continue;
+    }
+    const bool moved = service();
+    if (!moved && !idle()) rest(waiter);
+    if (moved) wake(waiter);
+    give_token();
+    if (moved) grace = Deadline::in(kGraceSeconds);
+  }
+}
+
 CommunicatorImpl::Lane& CommunicatorImpl::lane_of(const Call& call) {
   if (call.collective != Collective::point_to_point) return collectives_;
-  return point_to_point_[{call.root, call.sends}];
+  const std::pair key{call.root, call.sends};
+  if (const auto found = point_to_point_.find(key); found != point_to_point_.end()) return found->second;
+  const std::lock_guard lock(mutex_);  // others look lanes up to answer questions
+  Lane& lane = point_to_point_[key];
+  lane.calls = std::make_unique<EndCalls>();
+  return lane;
 }
 
 void CommunicatorImpl::take_mail() {
@@ -181,9 +240,10 @@ void CommunicatorImpl::begin(Lane& lane, Operation& operation) {
   if (&lane != &collectives_) active_ends_.push_back(&lane);
   operation.done.store(false, std::memory_order_relaxed);
   operation.error.reset();
+  operation.still_since = 0;
   operation.idle_since = 0;
-  warned_ = false;
-  missed_ = -1;
+  operation.warned = false;
+  operation.missed = -1;
 }
 
 /// Starts an operation; one that cannot start is finished at once with its error.
@@ -206,7 +266,7 @@ Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
   Result<Prepared> prepared = plans_->prepare(call);
   if (!prepared) return tl::unexpected(prepared.error());
   const OperationTag tag{lane.number++, prepared->signature};
-  if (&lane == &collectives_) publish_entered(call, tag);
+  publish(lane, call, tag);
   operation.title = title_of(operation, *prepared->way.plan);
   record_entered(operation, tag);
   if (profiler_ != nullptr) profile_entered(operation, tag, *prepared->way.plan, call.send, call.recv);
@@ -233,6 +293,8 @@ void CommunicatorImpl::stage_input(Operation& operation) {
 }
 
 bool CommunicatorImpl::service() {
+  // Something may move all the time and yet not what an operation waits for.
+  if (++polls_ % kPollsPerLook == 0) look(ticks());
   if (has_mail_.load(std::memory_order_acquire)) take_mail();
   if (!shares_process_) return service_all();
   // A rank of this process that fails waits until we are outside, before its caller may free what we read.
@@ -263,9 +325,14 @@ bool CommunicatorImpl::advance(Lane& lane) {
   const bool moved = operation.execution.advance();
   switch (operation.execution.state()) {
     case Execution::State::running:
+      if (moved && operation.still_since != 0) {
+        operation.still_since = 0;
+        record_woken(operation);
+      }
       return moved;
     case Execution::State::done:
       finish(lane, operation, nullptr);
+      activate_next(lane);
       return true;
     case Execution::State::failed:
       break;
@@ -275,7 +342,8 @@ bool CommunicatorImpl::advance(Lane& lane) {
   return true;
 }
 
-/// The operation's lane goes on with the next.
+/// Ends an operation. Its lane is free then; going on with the next is left to the caller, so that any number of
+/// operations that fail one after another take no more stack than one.
 void CommunicatorImpl::finish(Lane& lane, Operation& operation, const Error* error) {
   lane.active = nullptr;
   record_left(operation, error != nullptr);
@@ -291,7 +359,6 @@ void CommunicatorImpl::finish(Lane& lane, Operation& operation, const Error* err
   }
   operation.done.store(true, std::memory_order_release);
   if (kept != nullptr) kept->communicator.reset();
-  activate_next(lane);
 }
 
 void CommunicatorImpl::fail_all() {
@@ -323,48 +390,67 @@ void CommunicatorImpl::wake(Waiter& waiter) {
 /// Sleeps as the waiter says, and looks around now and then.
 void CommunicatorImpl::rest(Waiter& waiter) {
   if (waiter.pause() == Waiter::Next::again) return;
-  if (collectives_.active != nullptr) record_waiting(*collectives_.active, waiter);
-  for (const Lane* const lane : active_ends_) record_waiting(*lane->active, waiter);
+  if (collectives_.active != nullptr) record_waiting(*collectives_.active, waiter.since());
+  for (const Lane* const lane : active_ends_) record_waiting(*lane->active, waiter.since());
   if (uses_tcp_)
     job_->tcp()->wait(std::chrono::microseconds(kNapMicroseconds));
   else
     host_->sleep(kNapMicroseconds);
-  if (last_look_ != 0 && microseconds_since(last_look_) < kLookMicroseconds) return;
-  last_look_ = ticks();
-  if (collectives_.active != nullptr) look_around(*collectives_.active, waiter);
-  for (const Lane* const lane : active_ends_) look_around(*lane->active, waiter);
+  look(ticks());
 }
 
-void CommunicatorImpl::look_around(Operation& operation, const Waiter& waiter) {
-  if (broken_.load(std::memory_order_relaxed) || waiter.idle_microseconds() < kLookMicroseconds) return;
-  Execution::Waiting waiting = operation.execution.waiting_for();
-  const double seconds = waiter.idle_microseconds() * 1e-6;
-  const bool collective = operation.call.collective != Collective::point_to_point;
-  if (collective && seconds > kAskAllSeconds) {
-    // The rank we wait for may itself wait: name one that has not come.
-    ask_all();
-    const int late = find_latecomer(operation.execution.tag().number);
-    if (late >= 0 && late != waiting.rank) waiting = {late, -1, -1};
-  }
-  if (operation.idle_since == 0) operation.idle_since = waiter.since();
-  if (options_.timeout > 0 && microseconds_since(operation.idle_since) > options_.timeout * 1e6) {
-    Error error;
-    error.code = ErrorCode::timed_out;
-    error.peer = waiting.rank;
-    error.message = fmt::format("no progress for {:.1f} s, waiting for rank {}{}{}", seconds, waiting.rank,
-                                describe_peer(waiting.rank), describe_lanes(waiting.rank));
-    if (waiting.step >= 0) error.step = fmt::format("worker {} step {}", waiting.worker, waiting.step);
-    break_with(with_context(error, &operation), true);
-    return;
-  }
+/// Looks at every operation under way, once in kLookMicroseconds at most. All who drive come here, whether they wait,
+/// test or are the progress thread: an operation that nobody waits for times out and notices a lost rank, too.
+void CommunicatorImpl::look(std::uint64_t now) {
+  static const std::uint64_t apart = ticks_of_microseconds(kLookMicroseconds);
+  if (now - last_look_ < apart) return;
+  last_look_ = now;
+  if (collectives_.active != nullptr) look_at(*collectives_.active, now);
+  for (const Lane* const lane : active_ends_) look_at(*lane->active, now);
+}
+
+void CommunicatorImpl::look_at(Operation& operation, std::uint64_t now) {
+  if (broken_.load(std::memory_order_relaxed)) return;
+  if (operation.still_since == 0) operation.still_since = now;
+  const double still = static_cast<double>(now - operation.still_since) / ticks_per_microsecond();
+  if (operation.deadline.passed()) return give_up(operation, find_awaited(operation, still * 1e-6), still * 1e-6);
+  if (still < kStillMicroseconds) return;
+  record_waiting(operation, operation.still_since);
+  const Execution::Waiting waiting = find_awaited(operation, still * 1e-6);
+  if (operation.idle_since == 0) operation.idle_since = operation.still_since;
+  if (options_.timeout > 0 && microseconds_since(operation.idle_since) > options_.timeout * 1e6)
+    return give_up(operation, waiting, still * 1e-6);
   if (waiting.rank < 0) return;
   inquire(operation, waiting.rank);
-  if (!warned_ && seconds > settings().late_warning) {
-    warned_ = true;
-    record_late(operation, waiting.rank, seconds);
+  if (!operation.warned && still * 1e-6 > settings().late_warning) {
+    operation.warned = true;
+    record_late(operation, waiting.rank, still * 1e-6);
     log::warn("rank {}: {}: waiting for rank {} for {:.0f} s{}{}", rank(), name_operation(operation), waiting.rank,
-              seconds, describe_peer(waiting.rank), describe_lanes(waiting.rank));
+              still * 1e-6, describe_peer(waiting.rank), describe_lanes(waiting.rank));
   }
+}
+
+/// Returns the rank the operation waits for, after so many seconds without anything moving.
+Execution::Waiting CommunicatorImpl::find_awaited(const Operation& operation, double seconds) {
+  const Execution::Waiting waiting = operation.execution.waiting_for();
+  if (operation.call.collective == Collective::point_to_point || seconds < kAskAllSeconds) return waiting;
+  // The rank we wait for may itself wait: name one that has not come.
+  ask_all();
+  const int late = find_latecomer(operation.execution.tag().number);
+  return late >= 0 && late != waiting.rank ? Execution::Waiting{late, -1, -1} : waiting;
+}
+
+/// Breaks the communicator: the time of the operation is up.
+void CommunicatorImpl::give_up(const Operation& operation, Execution::Waiting waiting, double seconds) {
+  Error error;
+  error.code = ErrorCode::timed_out;
+  error.peer = waiting.rank;
+  error.message = fmt::format("no progress for {:.1f} s", seconds);
+  if (waiting.rank >= 0)
+    error.message += fmt::format(", waiting for rank {}{}{}", waiting.rank, describe_peer(waiting.rank),
+                                 describe_lanes(waiting.rank));
+  if (waiting.step >= 0) error.step = fmt::format("worker {} step {}", waiting.worker, waiting.step);
+  break_with(with_context(error, &operation), true);
 }
 
 }  // namespace tutti

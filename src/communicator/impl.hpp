@@ -6,6 +6,7 @@
 // in order per peer and direction.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -89,12 +90,12 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// Changes how plans are chosen, between operations.
   Status configure(const std::function<void(Plans&)>& change);
 
-  /// Runs a call to its end on this thread.
-  Status run(const Call& call);
+  /// Runs a call to its end on this thread. One that is not done at the deadline breaks the communicator.
+  Status run(const Call& call, Deadline deadline = Deadline::never());
   /// The same where it was made before, but for its buffers, which must be fit: nothing is chosen or bound again.
   std::optional<Status> repeat(const Repeatable& call, const void* send, void* recv);
   /// Hands a call to whoever drives; never blocks.
-  std::shared_ptr<Operation> submit(const Call& call);
+  std::shared_ptr<Operation> submit(const Call& call, Deadline deadline = Deadline::never());
   /// Drives if nobody does. True if anything moved.
   bool drive();
   Status wait(Operation& operation, Deadline deadline);
@@ -113,7 +114,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   using AgreementHandler = std::function<void(const Message&)>;
   void on_agreement(AgreementHandler handler);
 
-  /// Its user has no more need of it. Threads of ours may still look at it for a while, even beyond the end of main().
+  /// Its user has no more need of it: ends what is under way, so that nothing touches the user's memory any more, and
+  /// reports calls that differed from other ranks' and were not noticed. Threads of ours may still look at it for a
+  /// while, even beyond the end of main().
   void let_go();
 
   /// Waits until this rank is not in the middle of a step.
@@ -125,10 +128,19 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  private:
   CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, std::unique_ptr<Host> host, const Options& options);
 
+  /// The last sends or receives of a lane, for peers whose own differ. The owner of the token writes: `number` zero,
+  /// `what`, `number` (both release). Any thread reads `number`, `what` (both acquire) and `number` again.
+  struct EndCall {
+    std::atomic<std::uint32_t> number{0};  // plus one
+    std::atomic<std::uint64_t> what{0};    // count (56), type (8)
+  };
+  using EndCalls = std::array<EndCall, 64>;  // as many as a pipe takes before the receiver looks
+
   struct Lane {  // operations of one peer and direction, in order
     Operation* active = nullptr;
     std::deque<std::shared_ptr<Operation>> waiting;
     std::uint32_t number = 0;
+    std::unique_ptr<EndCalls> calls;  // null: collectives
   };
 
   struct Remembered {
@@ -156,11 +168,16 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   bool advance(Lane& lane);
   void finish(Lane& lane, Operation& operation, const Error* error);
   void fail_all();
+  void wake_owner();
   void wake(Waiter& waiter);
   void rest(Waiter& waiter);
-  void look_around(Operation& operation, const Waiter& waiter);
+  void look(std::uint64_t now);
+  void look_at(Operation& operation, std::uint64_t now);
+  Execution::Waiting find_awaited(const Operation& operation, double seconds);
+  void give_up(const Operation& operation, Execution::Waiting waiting, double seconds);
   Status start(Lane& lane, Operation& operation);
   void stage_input(Operation& operation);
+  void finish_pending();
   void leave_peers_alone();
 
   // recording.cc
@@ -170,23 +187,31 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void record_late(const Operation& operation, int peer, double seconds);
   void record_entered(Operation& operation, OperationTag tag);
   void record_left(Operation& operation, bool failed);
-  static void record_waiting(const Operation& operation, const Waiter& waiter);
+  static void record_waiting(const Operation& operation, std::uint64_t since);
   static void record_woken(const Operation& operation);
   monitor::Title title_of(const Operation& operation, const Plan& plan) const;
 
   // profiling.cc
   void open_profiler();
+  void close_profiler();
   void profile_entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv);
 
   // status.cc
+  void publish(Lane& lane, const Call& call, OperationTag tag);
   void publish_entered(const Call& call, OperationTag tag);
+  static void publish_end(EndCalls& calls, const Call& call, OperationTag tag);
+  std::string recall_end(int peer, bool sends, std::uint32_t number) const;
+  std::string ask_end(int peer, bool sends, std::uint32_t number);
+  std::string describe_end_mismatch(const Operation& operation, int peer);
   std::string describe_peer(int rank);
   std::string describe_lanes(int peer) const;
-  void inquire(const Operation& operation, int rank);
+  void inquire(Operation& operation, int rank);
   void ask_all();
   int find_latecomer(std::uint32_t number);
   Error explain(const Operation& operation, Error error);
   std::string describe_mismatch(const Operation& operation, int peer);
+  std::string describe_difference(int peer) const;
+  void report_unnoticed() const;
   Error blame(Error error) const;
   Error with_context(Error error, const Operation* operation) const;
   std::string name_operation(const Operation& operation) const;
@@ -204,6 +229,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::uint64_t traced_from_ = ~std::uint64_t{0};  // bytes
   std::unique_ptr<profiler::ProfiledCommunicator> profiler_;  // null: no plugin wants to know
   WaitPolicy wait_policy_;
+  WaitHabit wait_habit_;
   bool uses_tcp_ = false;
   bool shares_process_ = false;
   std::atomic<bool> inside_{false};  // in the middle of steps; kept only where ranks share the process
@@ -215,13 +241,12 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::atomic<std::uint64_t> children_{0};
 
   Lane collectives_;
-  std::map<std::pair<int, bool>, Lane> point_to_point_;
-  std::vector<Lane*> active_ends_;  // of point_to_point_
-  Remembered remembered_[16];       // blocking calls as they were bound; slot_of() finds them
+  std::map<std::pair<int, bool>, Lane> point_to_point_;  // peer, whether it sends; the owner inserts under mutex_
+  std::vector<Lane*> active_ends_;                       // of point_to_point_
+  Remembered remembered_[16];                            // blocking calls as they were bound; slot_of() finds them
+  unsigned polls_ = 0;
   std::uint64_t last_look_ = 0;
   std::uint64_t last_question_ = 0;
-  bool warned_ = false;
-  int missed_ = -1;  // the rank that was waited for, and had left, at the last look
 
   mutable std::mutex mutex_;  // what follows
   std::vector<std::shared_ptr<Operation>> mail_;
@@ -229,6 +254,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::vector<bool> departed_;  // per rank: its process has left or died
   std::vector<bool> dead_;
   std::map<int, Message> answers_;
+  std::map<int, Message> end_answers_;
   AgreementHandler agreement_handler_;
   std::vector<Message> early_agreement_;
 };

@@ -43,7 +43,7 @@ Result<Message> Message::decode(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof header) return fail(ErrorCode::refused, "a message is shorter than its header");
   std::memcpy(&header, bytes.data(), sizeof header);
   const std::size_t rest = bytes.size() - sizeof header;
-  if (header.kind > static_cast<std::uint8_t>(Kind::agreement) ||
+  if (header.kind > static_cast<std::uint8_t>(Kind::end_answer) ||
       header.code > static_cast<std::uint8_t>(ErrorCode::internal) || header.text_bytes > rest ||
       header.body_bytes != rest - header.text_bytes)
     return fail(ErrorCode::refused, "a message contradicts its header");

@@ -13,10 +13,12 @@ namespace tutti {
 
 struct Message {
   enum class Kind : std::uint8_t {
-    broken,     // the sender's communicator broke: code, peer, text
-    question,   // which operation are you in?
-    answer,     // number, signature and text of the call
-    agreement,  // a step of shrink's agreement: body
+    broken,        // the sender's communicator broke: code, peer, text
+    question,      // which operation are you in?
+    answer,        // number, signature and text of the call
+    agreement,     // a step of shrink's agreement: body
+    end_question,  // what did you call? number of a send or receive; signature: 1 of a send to us, 0 of a receive
+    end_answer,    // the same number and signature; text: "8 x float32", or empty if that is forgotten
   };
   Kind kind = Kind::broken;
   int from = -1;

@@ -21,7 +21,11 @@ class CommunicatorImpl;
 struct ExecutionState {
   Call call;
   Execution execution;
+  Deadline deadline;                               // it fails then, and breaks the communicator
+  std::uint64_t still_since = 0;                   // ticks: the first look since which nothing has moved; 0: none
   std::uint64_t idle_since = 0;                    // ticks: when it was first seen to wait for long; 0: not yet
+  bool warned = false;                             // of a late rank
+  int missed = -1;                                 // the rank it waited for, and that had left, at the last look
   std::shared_ptr<CommunicatorImpl> communicator;  // keeps it alive while the operation is under way
   std::weak_ptr<CommunicatorImpl> home;
 

@@ -6,25 +6,17 @@
 #include <utility>
 
 #include "algorithm/algorithm.hpp"
+#include "program/check.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr int kEndChannel = kShmChannels - 1;  // sends and receives have a channel of their own
+// Sends and receives have a channel of their own, beyond those that programs may use.
+constexpr int kProgramChannels = CheckOptions{}.max_channels;
+constexpr int kEndChannel = kProgramChannels;
 constexpr std::size_t kEndTile = 4 << 20;
 constexpr std::size_t kInstalledTile = 1 << 20;
 constexpr std::size_t kDirectFrom = 16 << 10;  // sends of this size are read where they lie, if that can be mapped
-
-/// Routes the one channel of a point-to-point program to the channel kept for them.
-class EndLinks final : public Links {
- public:
-  explicit EndLinks(Links& links) : links_(links) {}
-  Result<SendLink*> send_link(int rank, int) override { return links_.send_link(rank, kEndChannel); }
-  Result<RecvLink*> recv_link(int rank, int) override { return links_.recv_link(rank, kEndChannel); }
-
- private:
-  Links& links_;
-};
 
 /// Whether the algorithm keeps operands in the order the call needs; a rule made for other calls may name one that
 /// does not.
@@ -98,6 +90,17 @@ Result<Prepared> Plans::select_and_compile(const Call& call) {
   }
   return prepared;
 }
+
+/// Routes the one channel of a point-to-point program to the channel kept for them.
+class Plans::EndLinks final : public Links {
+ public:
+  explicit EndLinks(Plans& plans) : plans_(plans) {}
+  Result<SendLink*> send_link(int rank, int) override { return plans_.open_send(rank, kEndChannel); }
+  Result<RecvLink*> recv_link(int rank, int) override { return plans_.open_recv(rank, kEndChannel); }
+
+ private:
+  Plans& plans_;
+};
 
 Result<Prepared> Plans::prepare_end(const Call& call) {
   const PlanKey key{"", call.collective, call.root, false, call.sends};
@@ -198,32 +201,44 @@ Status Plans::attach(int rank) {
   return attached;
 }
 
+/// Fails where a program uses a channel that there is not.
+Status Plans::check_channel(int rank, int channel) const {
+  const int channels = is_here(rank) ? kShmChannels : kProgramChannels;
+  if (channel < channels) return {};
+  return fail(ErrorCode::unsupported, fmt::format("channel {}: programs have {} channels {}", channel, channels,
+                                                  is_here(rank) ? "in shared memory" : "over TCP"));
+}
+
 Result<SendLink*> Plans::send_link(int rank, int channel) {
+  if (Status within = check_channel(rank, channel); !within) return tl::unexpected(within.error());
+  return open_send(rank, channel);
+}
+
+Result<RecvLink*> Plans::recv_link(int rank, int channel) {
+  if (Status within = check_channel(rank, channel); !within) return tl::unexpected(within.error());
+  return open_recv(rank, channel);
+}
+
+Result<SendLink*> Plans::open_send(int rank, int channel) {
   auto& link = send_links_[{rank, channel}];
   if (link != nullptr) return link.get();
   if (is_here(rank)) {
-    if (channel >= kShmChannels)
-      return fail(ErrorCode::unsupported,
-                  fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
     if (Status attached = attach(rank); !attached) return tl::unexpected(attached.error());
     DirectFrom direct{.mapped = kDirectFrom};
     if (host_->memory_of(rank).same_process()) direct.ordinary = kDirectFrom;
-    link = host_->open_send(rank, channel, direct);
+    link = host_->open_send(rank, channel == kEndChannel ? kShmPipes - 1 : channel, direct);
   } else {
     link = remote_->open_send(rank, channel);
   }
   return watch(link.get(), rank, channel, false);
 }
 
-Result<RecvLink*> Plans::recv_link(int rank, int channel) {
+Result<RecvLink*> Plans::open_recv(int rank, int channel) {
   auto& link = recv_links_[{rank, channel}];
   if (link != nullptr) return link.get();
   if (is_here(rank)) {
-    if (channel >= kShmChannels)
-      return fail(ErrorCode::unsupported,
-                  fmt::format("channel {}: shared memory has {} channels", channel, kShmChannels));
     if (Status attached = attach(rank); !attached) return tl::unexpected(attached.error());
-    link = host_->open_recv(rank, channel);
+    link = host_->open_recv(rank, channel == kEndChannel ? kShmPipes - 1 : channel);
   } else {
     link = remote_->open_recv(rank, channel);
   }

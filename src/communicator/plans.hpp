@@ -91,6 +91,10 @@ class Plans final : public Links {
   bool can_reach() const { return setting_.pull && setting_.layout.hosts() == 1; }
   Result<std::unique_ptr<Plan>> compile_for(const Program& program, const Call& call);
   Result<const Plan*> keep(std::unique_ptr<Plan>& place, Result<std::unique_ptr<Plan>> compiled);
+  class EndLinks;
+  Status check_channel(int rank, int channel) const;
+  Result<SendLink*> open_send(int rank, int channel);
+  Result<RecvLink*> open_recv(int rank, int channel);
   template <typename Link>
   Link* watch(Link* link, int rank, int channel, bool receives);
   Status attach(int rank);

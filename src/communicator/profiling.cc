@@ -22,7 +22,7 @@ void CommunicatorImpl::open_profiler() {
   profiler_ = profiler->open({identity_.id, options_.name, layout_.hosts, size(), rank()});
 }
 
-void CommunicatorImpl::let_go() {
+void CommunicatorImpl::close_profiler() {
   if (profiler_ == nullptr || !idle() || !take_token()) return;
   profiler_.reset();
   give_token();

@@ -101,11 +101,11 @@ void CommunicatorImpl::record_left(Operation& operation, bool failed) {
 }
 
 /// Whom the operation waits for, while there is time to say so.
-void CommunicatorImpl::record_waiting(const Operation& operation, const Waiter& waiter) {
+void CommunicatorImpl::record_waiting(const Operation& operation, std::uint64_t since) {
   monitor::Active* const active = operation.active;
   if (active == nullptr || operation.execution.state() != Execution::State::running) return;
   const Execution::Waiting waiting = operation.execution.waiting_for();
-  active->awaited_since.set(waiter.since());
+  active->awaited_since.set(since);
   active->awaited_in.set(static_cast<std::uint32_t>(waiting.worker & 0xffff) << 16 |
                          static_cast<std::uint32_t>(waiting.step & 0xffff));
   active->awaited.set(waiting.rank);

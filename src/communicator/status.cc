@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.hpp"
 #include "communicator/impl.hpp"
 #include "communicator/job.hpp"
 #include "transport/tcp/tcp.hpp"
@@ -54,6 +55,13 @@ std::uint32_t first_difference(const SegmentHead& one, const SegmentHead& other,
 }
 
 }  // namespace
+
+void CommunicatorImpl::publish(Lane& lane, const Call& call, OperationTag tag) {
+  if (&lane == &collectives_)
+    publish_entered(call, tag);
+  else
+    publish_end(*lane.calls, call, tag);
+}
 
 void CommunicatorImpl::publish_entered(const Call& call, OperationTag tag) {
   SegmentHead& head = host_->head();
@@ -131,14 +139,14 @@ int CommunicatorImpl::find_latecomer(std::uint32_t number) {
 }
 
 /// A rank that has waited asks the one it expects what that is running.
-void CommunicatorImpl::inquire(const Operation& operation, int peer) {
+void CommunicatorImpl::inquire(Operation& operation, int peer) {
   bool departed = false;
   {
     const std::lock_guard lock(mutex_);
     departed = departed_[static_cast<std::size_t>(peer)];
   }
   // What it had left for us may have come after we looked last: it is missed only if we still wait at the next look.
-  if (departed && std::exchange(missed_, peer) != peer) return;
+  if (departed && std::exchange(operation.missed, peer) != peer) return;
   if (departed) {
     Error error;
     error.code = ErrorCode::rank_died;
@@ -188,6 +196,36 @@ Error CommunicatorImpl::blame(Error error) const {
   return error;
 }
 
+/// Returns "#1 is broadcast(...) on rank 0 and ... on rank 1" of the first operation the two ranks remember that is not
+/// the same call on both; empty where there is none.
+std::string CommunicatorImpl::describe_difference(int peer) const {
+  const SegmentHead& mine = host_->head();
+  const SegmentHead& theirs = host_->head_of(peer);
+  const std::uint32_t end = mine.last_entered.load(std::memory_order_acquire);
+  for (std::uint32_t number = end - std::min(end, kRememberedOperations); number < end; ++number) {
+    const Entered* const own = find_entered(mine, number);
+    const Entered* const other = find_entered(theirs, number);
+    if (own == nullptr || other == nullptr) continue;
+    const std::uint32_t signature = other->signature.load(std::memory_order_acquire);
+    const std::string call = describe_call(*other);
+    // A peer that goes on writes over what it said before: that is no difference.
+    if (theirs.last_entered.load(std::memory_order_acquire) >= number + kRememberedOperations) continue;
+    if (signature != own->signature.load(std::memory_order_relaxed))
+      return fmt::format("#{} is {} on rank {} and {} on rank {}", number, describe_call(*own), rank(), call, peer);
+  }
+  return "";
+}
+
+/// Small broadcasts and scatters whose roots differ need nothing of each other, and end well on all ranks with wrong
+/// data. The next collective notices; where there is none, nobody has yet.
+void CommunicatorImpl::report_unnoticed() const {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank() || !host_->is_attached(peer)) continue;
+    if (const std::string difference = describe_difference(peer); !difference.empty())
+      return log::error("rank {}: ranks called different operations, and results are wrong: {}", rank(), difference);
+  }
+}
+
 /// Ranks may differ since an earlier operation, which they passed because it needed nothing of the other.
 std::string CommunicatorImpl::describe_mismatch(const Operation& operation, int peer) {
   const std::uint32_t number = operation.execution.tag().number;
@@ -206,7 +244,10 @@ std::string CommunicatorImpl::describe_mismatch(const Operation& operation, int 
 /// Says what both sides called, where two ranks do not agree.
 Error CommunicatorImpl::explain(const Operation& operation, Error error) {
   if (error.code == ErrorCode::system && error.peer >= 0) error = blame(std::move(error));
-  if (error.code == ErrorCode::mismatch && error.peer >= 0) {
+  const bool end = operation.call.collective == Collective::point_to_point;
+  if (error.code == ErrorCode::mismatch && error.peer >= 0 && end) {
+    error.message = describe_end_mismatch(operation, error.peer);
+  } else if (error.code == ErrorCode::mismatch && error.peer >= 0) {
     if (!host_->is_here(error.peer)) {  // ask, and give it a moment
       Message question;
       question.kind = Message::Kind::question;
@@ -249,6 +290,21 @@ void CommunicatorImpl::hear(const Message& message) {
     case Message::Kind::answer: {
       const std::lock_guard lock(mutex_);
       answers_[message.from] = message;
+      return;
+    }
+    case Message::Kind::end_question: {
+      if (message.from < 0 || message.from >= size()) return;
+      Message answer = message;
+      answer.kind = Message::Kind::end_answer;
+      answer.from = rank();
+      answer.to = message.from;
+      answer.text = recall_end(message.from, message.signature == 1, message.number);
+      job_->send(identity_.id, identity_.members[static_cast<std::size_t>(message.from)].process, answer);
+      return;
+    }
+    case Message::Kind::end_answer: {
+      const std::lock_guard lock(mutex_);
+      end_answers_[message.from] = message;
       return;
     }
     case Message::Kind::agreement: {

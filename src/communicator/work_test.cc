@@ -1,0 +1,275 @@
+// Operations that nobody waits for, or that are only tested: what they promise, on ranks that are threads.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "algorithm/algorithm.hpp"
+#include "communicator/install.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Bounds the tests; what is promised is less, but this machine may be busy.
+constexpr double kPatience = 20;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Options impatient(double seconds) {
+  Options options;
+  options.timeout = seconds;
+  return options;
+}
+
+void expect_timed_out_on_rank_one(const Error& error) {
+  EXPECT_EQ(error.code, ErrorCode::timed_out) << error.to_string();
+  EXPECT_NE(error.message.find("waiting for rank 1"), std::string::npos) << error.to_string();
+}
+
+TEST(Work, ThatIsOnlyTestedTimesOut) {
+  auto all = Communicator::create_threads(2, impatient(0.3)).value();
+  Work work = all[0].barrier_async().value();
+  const auto start = Clock::now();
+  while (!work.test() && seconds_since(start) < kPatience) {
+  }
+  ASSERT_NE(work.error(), nullptr);
+  expect_timed_out_on_rank_one(*work.error());
+}
+
+TEST(Work, ThatIsTestedNowAndThenTimesOut) {
+  auto all = Communicator::create_threads(2, impatient(0.3)).value();
+  Work work = all[0].barrier_async().value();
+  const auto start = Clock::now();
+  while (!work.test() && seconds_since(start) < kPatience) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_NE(work.error(), nullptr);
+  expect_timed_out_on_rank_one(*work.error());
+}
+
+TEST(Work, ThatNobodyLooksAfterTimesOut) {
+  auto all = Communicator::create_threads(2, impatient(0.3)).value();
+  Work work = all[0].barrier_async().value();
+  const auto start = Clock::now();
+  while (work.error() == nullptr && seconds_since(start) < kPatience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_NE(work.error(), nullptr);
+  expect_timed_out_on_rank_one(*work.error());
+}
+
+/// What moves beside an operation does not keep it from timing out.
+TEST(Work, TimesOutWhileOthersOfItsCommunicatorMove) {
+  auto all = Communicator::create_threads(2, impatient(0.3)).value();
+  Work work = all[0].barrier_async().value();
+  const auto start = Clock::now();
+  int sent = 1;
+  int received = 0;
+  while (work.error() == nullptr && seconds_since(start) < kPatience) {
+    Group group;
+    ASSERT_TRUE(all[0].send(&sent, 1, DataType::int32, 0));
+    ASSERT_TRUE(all[0].recv(&received, 1, DataType::int32, 0));
+    if (!group.end()) break;
+  }
+  work.test();
+  ASSERT_NE(work.error(), nullptr);
+  expect_timed_out_on_rank_one(*work.error());
+}
+
+TEST(Work, ThousandsThatAreQueuedFailWithTheirCommunicator) {
+  auto all = Communicator::create_threads(2).value();
+  std::vector<Work> works;
+  works.reserve(50000);
+  for (int i = 0; i < 50000; ++i) works.push_back(all[0].barrier_async().value());
+  all[0].abort("had enough");
+  for (Work& work : works) {
+    const Status done = work.wait(kPatience);
+    ASSERT_FALSE(done);
+    ASSERT_EQ(done.error().code, ErrorCode::aborted) << done.error().to_string();
+  }
+}
+
+/// A thread that waits in a collective sleeps with the token; calls of others are not to wait until it wakes by itself.
+TEST(Work, SubmittedWhileAnotherThreadSleepsIsTakenUpAtOnce) {
+  auto all = Communicator::create_threads(2).value();
+  std::thread sleeper([&] { EXPECT_TRUE(all[0].barrier()); });
+  std::vector<double> microseconds;
+  for (int round = 0; round < 101; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // so that the other thread is asleep again
+    int sent = round;
+    int received = -1;
+    const auto start = Clock::now();
+    Group group;
+    EXPECT_TRUE(all[0].send(&sent, 1, DataType::int32, 0));
+    EXPECT_TRUE(all[0].recv(&received, 1, DataType::int32, 0));
+    EXPECT_TRUE(group.end());
+    microseconds.push_back(seconds_since(start) * 1e6);
+    EXPECT_EQ(received, round);
+  }
+  EXPECT_TRUE(all[1].barrier());
+  sleeper.join();
+  std::sort(microseconds.begin(), microseconds.end());
+  EXPECT_LT(microseconds[50], 300) << "median; 10 %: " << microseconds[10] << ", 90 %: " << microseconds[90];
+}
+
+/// Runs two threads on one core, the first this process may use.
+void on_one_core(const std::function<void(int)>& body) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::size_t core = 0;
+  while (!CPU_ISSET(core, &allowed)) ++core;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 2; ++index)
+    threads.emplace_back([&, index] {
+      ::sched_setaffinity(0, sizeof one, &one);
+      body(index);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// The scheduler may put two ranks on one core, where each spins in vain while the other could run. A call is to take a
+/// few changes of threads then, whatever those take here and now, and not a spin.
+TEST(Waiting, OnACoreThatTwoRanksShareTakesNoSpin) {
+  constexpr int kCalls = 500;
+  std::atomic<int> turn{0};
+  auto start = Clock::now();
+  on_one_core([&](int index) {
+    for (int i = 0; i < kCalls; ++i) {
+      while (turn.load() % 2 != index) ::sched_yield();
+      ++turn;
+    }
+  });
+  const double change = seconds_since(start) / (2 * kCalls);
+  auto all = Communicator::create_threads(2).value();
+  start = Clock::now();
+  on_one_core([&](int index) {
+    int value = 1;
+    for (int i = 0; i < kCalls; ++i)
+      ASSERT_TRUE(all[static_cast<std::size_t>(index)].all_reduce(&value, &value, 1, DataType::int32, Operator::max));
+  });
+  const double call = seconds_since(start) / kCalls;
+  EXPECT_LT(call * 1e6, 4 * change * 1e6 + 8) << "microseconds; a change of threads takes " << change * 1e6;
+}
+
+TEST(Group, RefusesAsynchronousCallsAndDoesNotRunThem) {
+  auto all = Communicator::create_threads(1).value();
+  int sent = 7;
+  int received = -1;
+  {
+    Group group;
+    const Result<Work> refused = all[0].all_reduce_async(&sent, &received, 1, DataType::int32, Operator::sum);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+    EXPECT_TRUE(group.end());
+  }
+  EXPECT_EQ(received, -1) << "a call that was refused was run";
+}
+
+TEST(Communicator, ThatIsDroppedFinishesWhatIsUnderWay) {
+  auto all = Communicator::create_threads(2).value();
+  constexpr std::size_t kCount = 1 << 20;
+  std::thread peer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // late, so that the other waits
+    const std::vector<float> send(kCount, 2.0F);
+    std::vector<float> recv(kCount);
+    EXPECT_TRUE(all[1].all_reduce(send.data(), recv.data(), kCount, DataType::float32, Operator::sum));
+  });
+  std::vector<float> send(kCount, 1.0F);
+  std::vector<float> recv(kCount);
+  {
+    Communicator dropped = std::move(all[0]);
+    ASSERT_TRUE(dropped.all_reduce_async(send.data(), recv.data(), kCount, DataType::float32, Operator::sum));
+  }
+  EXPECT_EQ(std::count(recv.begin(), recv.end(), 3.0F), static_cast<std::ptrdiff_t>(kCount));
+  peer.join();
+}
+
+TEST(Communicator, ThatIsDroppedAbortsWhatNobodyElseCalls) {
+  auto all = Communicator::create_threads(2).value();
+  const auto start = Clock::now();
+  {
+    Communicator dropped = std::move(all[0]);
+    ASSERT_TRUE(dropped.barrier_async());
+  }
+  EXPECT_LT(seconds_since(start), kPatience);
+  const Status broken = all[1].barrier();
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code, ErrorCode::aborted);
+  EXPECT_NE(broken.error().message.find("rank 0 destroyed its communicator"), std::string::npos);
+}
+
+/// Each root sends what it has and needs nothing: all calls end well.
+TEST(Communicator, ReportsRootsThatDifferWhenItIsDropped) {
+  testing::internal::CaptureStderr();
+  {
+    auto all = Communicator::create_threads(2).value();
+    for (Communicator& each : all) {
+      int value = each.rank();
+      ASSERT_TRUE(each.broadcast(&value, &value, 1, DataType::int32, each.rank()));
+    }
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("#0 is broadcast(1 x int32, root 0) on rank 0 and broadcast(1 x int32, root 1) on rank 1"),
+            std::string::npos)
+      << log;
+}
+
+TEST(Communicator, ReportsNothingWhenRanksThatAgreeDropIt) {
+  testing::internal::CaptureStderr();
+  {
+    auto all = Communicator::create_threads(2).value();
+    std::thread other([&] {
+      for (int i = 0; i < 100; ++i) ASSERT_TRUE(all[1].barrier());
+    });
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(all[0].barrier());
+    other.join();
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+/// A program of two ranks that all_gathers on the channel it is told.
+Program gathers_on(int channel) {
+  Program program = make_program("ring", Collective::all_gather, Layout::one_host(2)).value();
+  std::vector<RankProgram> parts{program.part(0), program.part(1)};
+  for (RankProgram& part : parts)
+    for (Worker& worker : part.workers) worker.channel = channel;
+  return make_flat("on_one_channel", program.shape, std::move(parts));
+}
+
+TEST(Channels, OfProgramsAreNotThoseOfSendsAndReceives) {
+  auto all = Communicator::create_threads(2).value();
+  for (Communicator& each : all) ASSERT_TRUE(install_program(each, gathers_on(7)));
+  std::vector<std::thread> threads;
+  for (Communicator& each : all)
+    threads.emplace_back([&each] {
+      // The send is under way when the collective begins, and met after it.
+      const int mine = each.rank() + 10;
+      int theirs = -1;
+      int gathered[2] = {};
+      Result<Work> sending = fail(ErrorCode::internal, "not begun");
+      if (each.rank() == 0) sending = each.send_async(&mine, 1, DataType::int32, 1);
+      const Status done = each.all_gather(&mine, gathered, 1, DataType::int32);
+      ASSERT_TRUE(done) << done.error().to_string();
+      EXPECT_EQ(gathered[1], 11);
+      if (each.rank() == 0) {
+        ASSERT_TRUE(sending->wait(kPatience));
+        return;
+      }
+      ASSERT_TRUE(each.recv(&theirs, 1, DataType::int32, 0));
+      EXPECT_EQ(theirs, 10);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace tutti
