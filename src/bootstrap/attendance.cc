@@ -13,7 +13,9 @@ const std::string* find_setting(const AgreedSettings& settings, const std::strin
   return found == settings.end() ? nullptr : &found->second;
 }
 
-std::string shown(const std::string* value) { return value == nullptr ? "nothing" : fmt::format("'{}'", *value); }
+std::string shown(const std::string& key, const std::string* value) {
+  return value == nullptr ? "no " + key : fmt::format("{}={}", key, *value);
+}
 
 // The first setting that differs, either way round; empty when none does.
 std::string differing_key(const AgreedSettings& a, const AgreedSettings& b) {
@@ -82,8 +84,9 @@ std::string Attendance::disagreement(const JoinRequest& request) const {
                        places_);
   const std::string key = differing_key(request.settings, settings_);
   if (key.empty()) return {};
-  return fmt::format("rank {} has {} = {}, rank {} has {}; it must be the same on all ranks", request.rank, key,
-                     shown(find_setting(request.settings, key)), first_rank_, shown(find_setting(settings_, key)));
+  return fmt::format("rank {} has {}, rank {} has {}; it must be the same on all ranks", request.rank,
+                     shown(key, find_setting(request.settings, key)), first_rank_,
+                     shown(key, find_setting(settings_, key)));
 }
 
 std::vector<int> Attendance::missing() const {

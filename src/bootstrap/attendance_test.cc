@@ -110,7 +110,7 @@ TEST(Attendance, NamesASettingThatOneRankLacks) {
   other.settings = {{"TUTTI_SHM", "0"}};
   const auto answer = attendance.add(other, "there");
   EXPECT_EQ(answer.admission, Attendance::Admission::mismatch);
-  EXPECT_EQ(answer.why, "rank 1 has TUTTI_SHM = '0', rank 0 has nothing; it must be the same on all ranks");
+  EXPECT_EQ(answer.why, "rank 1 has TUTTI_SHM=0, rank 0 has no TUTTI_SHM; it must be the same on all ranks");
 }
 
 }  // namespace

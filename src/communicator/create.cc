@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "base/log.hpp"
@@ -21,13 +22,15 @@ namespace {
 /// What a rank brings to the meeting point.
 struct Introduction {
   SegmentName segment;
+  std::string settings;  // "NAME=VALUE" a line: those that must be the same on all ranks
   std::string endpoint;
   std::vector<std::byte> control;
 
   Blob encode() const {
-    const std::uint32_t sizes[2] = {static_cast<std::uint32_t>(endpoint.size()),
+    const std::uint32_t sizes[3] = {static_cast<std::uint32_t>(settings.size()),
+                                    static_cast<std::uint32_t>(endpoint.size()),
                                     static_cast<std::uint32_t>(control.size())};
-    Blob blob(sizeof segment + sizeof sizes + endpoint.size() + control.size());
+    Blob blob(kFixedBytes + settings.size() + endpoint.size() + control.size());
     std::byte* at = blob.data();
     const auto put = [&](const void* data, std::size_t bytes) {
       std::memcpy(at, data, bytes);
@@ -35,6 +38,7 @@ struct Introduction {
     };
     put(&segment, sizeof segment);
     put(sizes, sizeof sizes);
+    put(settings.data(), settings.size());
     put(endpoint.data(), endpoint.size());
     put(control.data(), control.size());
     return blob;
@@ -42,19 +46,45 @@ struct Introduction {
 
   static Result<Introduction> decode(const Blob& blob) {
     Introduction introduction;
-    std::uint32_t sizes[2] = {};
-    const std::size_t fixed = sizeof introduction.segment + sizeof sizes;
-    if (blob.size() < fixed) return fail(ErrorCode::refused, "a rank's introduction is too short");
+    std::uint32_t sizes[3] = {};
+    if (blob.size() < kFixedBytes) return fail(ErrorCode::refused, "a rank's introduction is too short");
     std::memcpy(&introduction.segment, blob.data(), sizeof introduction.segment);
     std::memcpy(sizes, blob.data() + sizeof introduction.segment, sizeof sizes);
-    if (blob.size() - fixed != std::size_t{sizes[0]} + sizes[1])
+    if (blob.size() - kFixedBytes != std::size_t{sizes[0]} + sizes[1] + sizes[2])
       return fail(ErrorCode::refused, "a rank's introduction contradicts itself");
-    const std::byte* const rest = blob.data() + fixed;
-    introduction.endpoint.assign(reinterpret_cast<const char*>(rest), sizes[0]);
-    introduction.control.assign(rest + sizes[0], rest + sizes[0] + sizes[1]);
+    const std::byte* const rest = blob.data() + kFixedBytes;
+    introduction.settings.assign(reinterpret_cast<const char*>(rest), sizes[0]);
+    introduction.endpoint.assign(reinterpret_cast<const char*>(rest) + sizes[0], sizes[1]);
+    introduction.control.assign(rest + sizes[0] + sizes[1], rest + sizes[0] + sizes[1] + sizes[2]);
     return introduction;
   }
+
+ private:
+  static constexpr std::size_t kFixedBytes = sizeof(SegmentName) + 3 * sizeof(std::uint32_t);
 };
+
+/// Settings by which ranks exchange data, and more that must be the same on all ranks.
+std::string lines_of(const AgreedSettings& more) {
+  std::string lines = fmt::format("TUTTI_SHM={}\nTUTTI_TCP_CHUNK={}\n", settings().shm ? 1 : 0, settings().tcp_chunk);
+  for (const auto& [name, value] : more) lines += fmt::format("{}={}\n", name, value);
+  return lines;
+}
+
+/// Compares the settings of a rank with those of rank 0.
+Status compare_settings(const std::string& theirs, std::size_t rank, const std::string& first) {
+  std::istringstream left(theirs);
+  std::istringstream right(first);
+  while (left || right) {
+    std::string one;
+    std::string other;
+    std::getline(left, one);
+    std::getline(right, other);
+    if (one != other)
+      return fail(ErrorCode::refused,
+                  fmt::format("rank {} has {}, rank 0 has {}; it must be the same on all ranks", rank, one, other));
+  }
+  return {};
+}
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
@@ -81,9 +111,13 @@ struct Everyone {
   static Result<Everyone> decode(const std::vector<Blob>& introductions, int rank) {
     Everyone all;
     all.identity.rank = rank;
+    std::string first;
     for (std::size_t index = 0; index < introductions.size(); ++index) {
       Result<Introduction> introduction = Introduction::decode(introductions[index]);
       if (!introduction) return tl::unexpected(introduction.error());
+      if (index == 0) first = introduction->settings;
+      if (Status same = compare_settings(introduction->settings, index, first); !same)
+        return tl::unexpected(same.error());
       Result<ControlPeer> peer = ControlPeer::decode(introduction->control);
       if (!peer) return tl::unexpected(peer.error());
       Result<Endpoint> endpoint = Endpoint::parse(introduction->endpoint);
@@ -114,7 +148,7 @@ struct Everyone {
 
 /// Agrees on whether ranks of a host can read each other's memory, and that all select by the same rules, in a first
 /// operation, which also proves that all are here.
-Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
+Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
   const std::uint64_t rules = mix(hash_text(to_string(impl->rules())), impl->planned().digest);
   const std::uint64_t mine[3] = {impl->can_pull() ? 1U : 0U, rules, ~rules};
   std::uint64_t least[3] = {};
@@ -125,7 +159,10 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
   call.count = 3;
   call.type = DataType::uint64;
   call.reduction = Operator::min;
-  if (Status done = impl->run(call); !done) return done;
+  if (Status done = impl->run(call, deadline); !done) {
+    done.error().operation = "create";  // the user has called no operation yet
+    return done;
+  }
   if (least[1] != ~least[2])
     return fail(ErrorCode::mismatch, fmt::format("rank {}: ranks select programs by different rules; compare "
                                                  "TUTTI_SELECT, the table of `tutti tune` and the "
@@ -140,12 +177,22 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl) {
   return {};
 }
 
+/// Tells the other ranks, which wait for this one, that it could not make its communicator.
+void report_failure(Job& job, std::uint64_t id, int rank, const Error& error) {
+  Message message;
+  message.kind = Message::Kind::broken;
+  message.from = rank;
+  message.code = error.code;
+  message.peer = rank;
+  message.text = fmt::format("rank {} could not join: {}", rank, error.message);
+  job.broadcast(id, message);
+}
+
 Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options& options) {
   Entrant entrant(info);
-  Result<Blob> introduction = entrant.introduce(info.size);
+  Result<Blob> introduction = entrant.introduce(info.size, agreed_settings(options));
   if (!introduction) return tl::unexpected(introduction.error());
   info.blob = std::move(*introduction);
-  info.settings = agreed_settings(options);
   const Result<std::vector<Blob>> introductions = join(info);
   if (!introductions) return tl::unexpected(introductions.error());
   return entrant.enter(*introductions, info.rank, info.deadline, options, Seats{info.size, {}});
@@ -156,7 +203,7 @@ Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options&
 Entrant::Entrant(const JoinInfo& info) : secret_(info.secret), job_(info.job) {}
 Entrant::~Entrant() = default;
 
-Result<Blob> Entrant::introduce(int size) {
+Result<Blob> Entrant::introduce(int size, const AgreedSettings& settings) {
   Result<std::unique_ptr<Control>> control = Control::start(secret_);
   if (!control) return tl::unexpected(control.error());
   TcpOptions tcp_options;
@@ -168,7 +215,12 @@ Result<Blob> Entrant::introduce(int size) {
   control_ = std::move(*control);
   tcp_ = std::move(*tcp);
   segment_ = std::move(*segment);
-  return Introduction{segment_->name(), tcp_->endpoint().to_string(), control_->self().encode()}.encode();
+  Introduction introduction;
+  introduction.segment = segment_->name();
+  introduction.settings = lines_of(settings);
+  introduction.endpoint = tcp_->endpoint().to_string();
+  introduction.control = control_->self().encode();
+  return introduction.encode();
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>& introductions, int rank,
@@ -184,10 +236,14 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
     return tl::unexpected(joined.error());
   const auto job =
       std::make_shared<Job>(std::move(control_), std::move(tcp_), std::move(all->endpoints), rank, secret_);
+  const std::uint64_t id = all->identity.id;
   auto impl = CommunicatorImpl::create(job, std::move(all->identity), std::move(*segment_), options);
-  if (!impl) return impl;
+  if (!impl) {
+    report_failure(*job, id, rank, impl.error());
+    return impl;
+  }
   job->watch();
-  if (Status agreed_on = agree(*impl); !agreed_on) return tl::unexpected(agreed_on.error());
+  if (Status agreed_on = agree(*impl, deadline); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;
 }
 

@@ -22,8 +22,10 @@ class Entrant {
   Entrant(const Entrant&) = delete;
   Entrant& operator=(const Entrant&) = delete;
 
-  /// What this process brings to the meeting point, for a job of up to `size` ranks.
-  Result<Blob> introduce(int size);
+  /// What this process brings to the meeting point, for a job of up to `size` ranks. All ranks must bring the same
+  /// `settings`, and the same of those by which they exchange data: enter() compares them, once all are known, so that
+  /// every rank fails with the same words.
+  Result<Blob> introduce(int size, const AgreedSettings& settings = {});
   /// The introductions of all ranks, in their order, and the number of this one.
   Result<std::shared_ptr<CommunicatorImpl>> enter(const std::vector<Blob>& introductions, int rank, Deadline deadline,
                                                   const Options& options, Seats seats);
