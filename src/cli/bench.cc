@@ -141,12 +141,12 @@ void add_options(CLI::App* command, BenchOptions& options) {
   add_size(command, "-i,--stepbytes", options.step_bytes, "added from size to size, 1M unless given");
   command->add_option("-f,--stepfactor", options.step_factor, "multiplied from size to size instead")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("-n,--iters", options.iterations, "timed calls per size")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
-  command->add_option("-w,--warmup_iters", options.warmups, "calls before them")
-      ->check(CLI::Range(0, 100'000'000))
-      ->capture_default_str();
+  command->add_option("-n,--iters", options.iterations, "timed calls per size; unless given, as many as take 0.2 s")
+      ->check(CLI::Range(1, 100'000'000));
+  command
+      ->add_option("-w,--warmup_iters", options.warmups,
+                   "calls before them; unless given, 1 with -n, else until calls get no faster")
+      ->check(CLI::Range(0, 100'000'000));
   command->add_option("-c,--check", options.checks, "verified calls per size; 0: none")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();

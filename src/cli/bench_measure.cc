@@ -15,6 +15,12 @@ namespace {
 
 constexpr std::size_t kSlotSpace = 256 * 1024;  // stays in a core's own cache
 constexpr std::uint64_t kSeed = 1;
+constexpr double kMeasured = 0.2e6;  // microseconds of timed calls, unless their number is given
+constexpr double kWarmUp = 0.2e6;    // microseconds after which calls count as steady at the latest
+constexpr double kSteady = 0.95;     // of what a call took before: no longer worth another round
+constexpr double kShortRun = 2e3;    // microseconds: a run that takes less says little
+constexpr int kLeastIterations = 5;
+constexpr int kMostIterations = 1'000'000;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -62,7 +68,8 @@ Status BenchRank::prepare(const BenchPoint& point) {
   slots_.send_stride = rounded(elements.send * size_of(point.type));
   slots_.recv_stride = rounded(elements.recv * size_of(point.type));
   const std::size_t each = std::max<std::size_t>(64, slots_.send_stride + slots_.recv_stride);
-  slots_.count = static_cast<int>(std::clamp<std::size_t>(kSlotSpace / each, 1, std::max(1, options_.iterations)));
+  const int most = options_.iterations > 0 ? options_.iterations : kMostIterations;
+  slots_.count = static_cast<int>(std::clamp<std::size_t>(kSlotSpace / each, 1, static_cast<std::size_t>(most)));
   const auto slots = static_cast<std::size_t>(slots_.count);
   const std::size_t least = 64;
   if (auto grown = grow(recv_, recv_capacity_, std::max(least, slots_.recv_stride * slots), options_.registered);
@@ -106,25 +113,56 @@ Result<double> BenchRank::over_ranks(std::vector<double> times, const std::vecto
          std::accumulate(weights.begin(), weights.end(), 0);
 }
 
-// Microseconds of a call: over iterations the average, over ranks as asked.
-Result<double> BenchRank::average_time(const BenchPoint& point) {
-  for (int i = 0; i < options_.warmups; ++i) {
+Status BenchRank::warm_up(const BenchPoint& point) {
+  const int calls = options_.warmups >= 0 ? options_.warmups : 1;
+  for (int i = 0; i < calls; ++i) {
     write_input(point, 0);
-    if (auto ran = point.bench_case->run(communicator_, call_at(point, 0)); !ran) return tl::unexpected(ran.error());
+    if (auto ran = point.bench_case->run(communicator_, call_at(point, 0)); !ran) return ran;
   }
+  return {};
+}
+
+// Microseconds of a call in a run of so many, each on a slot of its own.
+Result<double> BenchRank::time_run(const BenchPoint& point, int calls) {
+  for (int slot = 0; slot < calls; ++slot) write_input(point, slot);
+  if (auto met = communicator_.barrier(); !met) return tl::unexpected(met.error());
+  const std::uint64_t start = ticks();
+  for (int slot = 0; slot < calls; ++slot)
+    if (auto ran = point.bench_case->run(communicator_, call_at(point, slot)); !ran) return tl::unexpected(ran.error());
+  return microseconds_since(start) / calls;
+}
+
+// How many calls to time: makes calls until they get no faster. All ranks see the slowest rank's times, and so agree.
+Result<int> BenchRank::choose_iterations(const BenchPoint& point) {
+  if (options_.iterations > 0) return options_.iterations;
+  double fastest = 0;
+  double spent = 0;
+  int calls = 1;
+  bool steady = false;
+  while (!steady) {
+    const auto time = time_run(point, calls);
+    if (!time) return tl::unexpected(time.error());
+    double slowest = *time;
+    if (auto agreed = communicator_.all_reduce(&slowest, &slowest, 1, DataType::float64, Operator::max); !agreed)
+      return tl::unexpected(agreed.error());
+    spent += slowest * calls;
+    const bool long_enough = slowest * calls >= kShortRun || calls == slots_.count;
+    steady = spent >= kWarmUp || (long_enough && fastest > 0 && slowest > fastest * kSteady);
+    fastest = fastest > 0 ? std::min(fastest, slowest) : slowest;
+    if (!long_enough) calls = std::min(calls * 2, slots_.count);
+  }
+  return static_cast<int>(std::clamp<double>(kMeasured / fastest, kLeastIterations, kMostIterations));
+}
+
+// Microseconds of a call: over iterations the average, over ranks as asked.
+Result<double> BenchRank::average_time(const BenchPoint& point, int iterations) {
   std::vector<double> times;
   std::vector<int> weights;
-  for (int left = options_.iterations; left > 0;) {
-    const int calls = std::min(left, slots_.count);
-    for (int slot = 0; slot < calls; ++slot) write_input(point, slot);
-    if (auto met = communicator_.barrier(); !met) return tl::unexpected(met.error());
-    const std::uint64_t start = ticks();
-    for (int slot = 0; slot < calls; ++slot)
-      if (auto ran = point.bench_case->run(communicator_, call_at(point, slot)); !ran)
-        return tl::unexpected(ran.error());
-    times.push_back(microseconds_since(start) / calls);
-    weights.push_back(calls);
-    left -= calls;
+  for (int left = iterations; left > 0; left -= weights.back()) {
+    weights.push_back(std::min(left, slots_.count));
+    const auto time = time_run(point, weights.back());
+    if (!time) return time;
+    times.push_back(*time);
   }
   return over_ranks(std::move(times), weights);
 }
@@ -151,9 +189,13 @@ Result<std::int64_t> BenchRank::count_wrong(const BenchPoint& point) {
 
 Result<Measurement> BenchRank::measure(const BenchPoint& point) {
   if (auto prepared = prepare(point); !prepared) return tl::unexpected(prepared.error());
-  const auto time = average_time(point);
+  if (auto warm = warm_up(point); !warm) return tl::unexpected(warm.error());
+  const auto iterations = choose_iterations(point);
+  if (!iterations) return tl::unexpected(iterations.error());
+  const auto time = average_time(point, *iterations);
   if (!time) return tl::unexpected(time.error());
   Measurement result;
+  result.iterations = *iterations;
   result.microseconds = *time;
   const Elements elements = point.bench_case->elements(point.count, communicator_.size());
   const double bytes = static_cast<double>(std::max(elements.send, elements.recv) * size_of(point.type));

@@ -2,7 +2,10 @@
 //
 // Before every timed call its send buffer is rewritten, outside the timing. Small calls are timed in runs: as many
 // slots as fit a fixed space are written, then the calls go back to back, each on a slot of its own, so that neither
-// the clock nor a barrier weighs on a call of half a microsecond.
+// the clock nor a barrier weighs on a call of half a microsecond. Unless the number of calls is given, it follows from
+// the time they take: the first calls of a size are slower than the rest (a program is chosen and bound, memory is
+// touched for the first time, the scheduler may have put two ranks on one core), so that calls are made until they get
+// no faster, and then timed for a fifth of a second.
 #pragma once
 
 #include <memory>
@@ -19,6 +22,7 @@ struct Measurement {
   double microseconds = 0.0;
   double algorithm_gbs = 0.0;  // GB is 1e9 bytes
   double bus_gbs = 0.0;
+  int iterations = 0;      // timed calls
   std::int64_t wrong = 0;  // elements, over all ranks
 };
 
@@ -64,7 +68,10 @@ class BenchRank {
   Status prepare(const BenchPoint& point);
   BenchCall call_at(const BenchPoint& point, int slot) const;
   void write_input(const BenchPoint& point, int slot) const;
-  Result<double> average_time(const BenchPoint& point);
+  Status warm_up(const BenchPoint& point);
+  Result<double> time_run(const BenchPoint& point, int calls);
+  Result<int> choose_iterations(const BenchPoint& point);
+  Result<double> average_time(const BenchPoint& point, int iterations);
   Result<double> over_ranks(std::vector<double> times, const std::vector<int>& weights);
   Result<std::int64_t> count_wrong(const BenchPoint& point);
 

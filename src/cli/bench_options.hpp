@@ -19,8 +19,8 @@ struct BenchOptions {
   std::size_t max_bytes = 32 << 20;
   std::size_t step_bytes = 1 << 20;
   std::size_t step_factor = 1;  // above 1: sizes are multiplied, else step_bytes is added
-  int iterations = 20;
-  int warmups = 1;
+  int iterations = 0;           // timed calls; 0: as many as take a fifth of a second, but five at least
+  int warmups = -1;             // -1: one where `iterations` is given, else until a call takes no less time than before
   int checks = 1;
   std::string type = "float";
   std::string op = "sum";

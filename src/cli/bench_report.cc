@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 #include "tutti/version.hpp"
@@ -52,7 +54,7 @@ ordered_json config_of(const BenchOptions& options) {
     config["step_factor"] = options.step_factor;
   else
     config["step_bytes"] = options.step_bytes;
-  config.update({{"warmup_iters", options.warmups},
+  config.update({{"warmup_iters", std::abs(options.warmups)},
                  {"iterations", options.iterations},
                  {"aggregated_iterations", 1},
                  {"validation", options.checks},
@@ -104,7 +106,9 @@ void BenchReport::begin(const std::vector<RankInfo>& ranks) {
       "validation: {} graph: 0 unalign: 0\n",
       std::max(1, options_.threads), options_.min_bytes, options_.max_bytes,
       options_.step_factor > 1 ? options_.step_factor : options_.step_bytes,
-      options_.step_factor > 1 ? "factor" : "bytes", options_.warmups, options_.iterations, options_.checks);
+      options_.step_factor > 1 ? "factor" : "bytes",
+      options_.warmups >= 0 || options_.iterations > 0 ? fmt::format("{}", std::abs(options_.warmups)) : "until steady",
+      options_.iterations > 0 ? fmt::format("{}", options_.iterations) : "for 0.2 s", options_.checks);
   fmt::print("#\n# Using devices\n");
   ordered_json devices = ordered_json::array();
   for (const RankInfo& each : ranks) {
@@ -128,16 +132,18 @@ void BenchReport::begin(const std::vector<RankInfo>& ranks) {
                        const char* algorithm, const char* bus, const char* wrong) {
     fmt::print("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", a, b, c, d, e);
     for (int half = 0; half < 2; ++half) fmt::print("  {:>7}  {:>6}  {:>6}  {:>6}", time, algorithm, bus, wrong);
-    fmt::print(" \n");
   };
   line("size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong");
+  fmt::print("  {:>8}\n", "iters");
   line("(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "");
+  fmt::print(" \n");
   std::fflush(stdout);
 }
 
 void BenchReport::begin_row(const RowHead& head) {
   fmt::print("{}", format_head(head));
   std::fflush(stdout);
+  iterations_ = 0;
   row_ = {{"size", head.bytes},
           {"count", head.count},
           {"type", head.type},
@@ -150,6 +156,8 @@ void BenchReport::half(const std::optional<Measurement>& measured, bool in_place
   std::fflush(stdout);
   ordered_json& target = row_[in_place ? "in_place" : "out_of_place"];
   if (!measured) return;
+  // Both halves choose for themselves; the smaller number is the one to judge a row by.
+  iterations_ = iterations_ > 0 ? std::min(iterations_, measured->iterations) : measured->iterations;
   target = {{"time", measured->microseconds}, {"alg_bw", measured->algorithm_gbs}, {"bus_bw", measured->bus_gbs}};
   target["nwrong"] = options_.checks > 0 ? ordered_json(measured->wrong) : ordered_json();
   bus_sum_ += measured->bus_gbs;
@@ -158,9 +166,9 @@ void BenchReport::half(const std::optional<Measurement>& measured, bool in_place
 }
 
 void BenchReport::end_row() {
-  fmt::print("\n");
+  fmt::print("  {:>8}\n", iterations_);
   std::fflush(stdout);
-  row_["actual_iterations"] = options_.iterations;
+  row_["actual_iterations"] = iterations_;
   row_["experiment_name"] = "";
   json_["results"].push_back(row_);
 }

@@ -53,6 +53,7 @@ class BenchReport {
   std::string collective_;
   nlohmann::ordered_json json_;
   nlohmann::ordered_json row_;
+  int iterations_ = 0;  // of the row
   double bus_sum_ = 0.0;
   int halves_ = 0;
   std::int64_t wrong_rows_ = 0;

@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include "cli/bench_case.hpp"
+#include "cli/bench_measure.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_report.hpp"
 #include "cli/bench_run.hpp"
@@ -149,6 +152,32 @@ TEST(BenchRunOnThreads, MeasuresAndVerifiesEveryCollective) {
   EXPECT_EQ(statuses[0], 0) << table;
   EXPECT_EQ(statuses[1], 0) << table;
   EXPECT_NE(table.find("# Out of bounds values : 0 OK"), std::string::npos) << table;
+}
+
+TEST(BenchRankOnThreads, ChoosesTheNumberOfCallsByTheTimeTheyTakeUnlessItIsGiven) {
+  for (const int given : {0, 7}) {
+    BenchOptions options;
+    options.iterations = given;
+    auto communicators = Communicator::create_threads(2).value();
+    Measurement measured[2];
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        const auto all_reduce = [](const BenchCase& each) { return std::string_view(each.name) == "all_reduce"; };
+        BenchPoint point;
+        point.bench_case = &*std::find_if(bench_cases().begin(), bench_cases().end(), all_reduce);
+        point.count = 16;
+        BenchRank bench(communicators[static_cast<std::size_t>(rank)], options);
+        measured[rank] = bench.measure(point).value();
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(measured[0].iterations, measured[1].iterations);
+    EXPECT_EQ(measured[0].wrong, 0);
+    if (given > 0)
+      EXPECT_EQ(measured[0].iterations, given);
+    else
+      EXPECT_GT(measured[0].iterations, 100) << measured[0].microseconds << " us a call";
+  }
 }
 
 }  // namespace
