@@ -3,6 +3,7 @@
 // each, what it goes through:
 //   ready                            it is in the loop, or about to make the one call
 //   failed CODE PEER MESSAGE         a call failed
+//   whole                            the communicator works after a split that failed
 //   shrunk SIZE RANK                 shrink gave a communicator
 //   right                            all results were right, to the end
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,7 +41,10 @@ struct Arguments {
   bool forbids_attach = false;
   bool sits_out = false;
   bool exits_early = false;
-  std::string call;  // empty: all_reduce, in the loop
+  std::string asynchronous;  // test: poll one operation; drop: leave it to itself
+  bool splits = false;
+  bool few_descriptors = false;  // none is left when it splits
+  std::string call;              // empty: all_reduce, in the loop
   DataType type = DataType::float32;
   Operator op = Operator::sum;
   int root = 0;
@@ -101,6 +106,16 @@ Status make_call(Communicator& communicator, const Arguments& arguments) {
     return communicator.reduce(send.data(), recv.data(), arguments.count, arguments.type, arguments.op, arguments.root);
   if (arguments.call == "broadcast")
     return communicator.broadcast(send.data(), recv.data(), arguments.count, arguments.type, arguments.root);
+  // The third of its kind: two are right before.
+  if (arguments.call == "send" || arguments.call == "recv") {
+    for (int round = 0; round < 3; ++round) {
+      const std::size_t count = round < 2 ? 1 : arguments.count;
+      const DataType type = round < 2 ? DataType::uint8 : arguments.type;
+      Status done = arguments.call == "send" ? communicator.send(send.data(), count, type, arguments.root)
+                                             : communicator.recv(recv.data(), count, type, arguments.root);
+      if (!done || round == 2) return done;
+    }
+  }
   return fail(ErrorCode::invalid_argument, fmt::format("no call '{}' here", arguments.call));
 }
 
@@ -112,6 +127,35 @@ Status call_and_hear(Communicator& communicator, const Arguments& arguments) {
   Status known = make_call(communicator, arguments);
   for (; known && !told_to_stop(); known = communicator.status()) ::usleep(1000);
   return known;
+}
+
+/// One operation that nobody waits for.
+Status leave_to_itself(Communicator& communicator, bool tests) {
+  Result<Work> work = communicator.barrier_async();
+  if (!work) return tl::unexpected(work.error());
+  say("ready");
+  while (tests ? !work->test() : communicator.status().has_value()) ::usleep(100);
+  if (work->error() != nullptr) return tl::unexpected(*work->error());
+  return communicator.status();
+}
+
+/// Splits while this rank may have no descriptor left. All ranks are told why that fails, and go on as before.
+Status split_and_go_on(Communicator& communicator, bool few_descriptors) {
+  rlimit usual{};
+  ::getrlimit(RLIMIT_NOFILE, &usual);
+  rlimit none = usual;
+  none.rlim_cur = 0;
+  if (few_descriptors) ::setrlimit(RLIMIT_NOFILE, &none);
+  const auto parts = communicator.split(0);
+  ::setrlimit(RLIMIT_NOFILE, &usual);
+  if (parts) return fail(ErrorCode::internal, "the split worked");
+  say_failed(parts.error());
+  if (Status met = communicator.barrier(); !met) return met;
+  const auto again = communicator.split(0);
+  if (!again) return tl::unexpected(again.error());
+  if (Status met = (*again)->barrier(); !met) return met;
+  say("whole");
+  return {};
 }
 
 Status reduce_until_told(Communicator& communicator, const Arguments& arguments) {
@@ -164,7 +208,10 @@ int run(int argc, char** argv) {
   app.add_flag("--forbid-attach", arguments.forbids_attach);
   app.add_flag("--sit-out", arguments.sits_out, "enter nothing until told to stop");
   app.add_flag("--exit-early", arguments.exits_early, "exit, without a word, in the loop");
-  app.add_option("--call", arguments.call, "all_reduce, reduce_scatter, reduce or broadcast: call it once");
+  app.add_option("--async", arguments.asynchronous, "test: poll an operation; drop: leave it to itself");
+  app.add_flag("--split", arguments.splits, "split, which is to fail, then go on");
+  app.add_flag("--few-descriptors", arguments.few_descriptors, "have none left for --split");
+  app.add_option("--call", arguments.call, "all_reduce, reduce_scatter, reduce, broadcast, send or recv: call it once");
   app.add_option("--type", arguments.type, "of --call")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, DataType>{{"float32", DataType::float32}, {"int32", DataType::int32}}));
@@ -193,9 +240,13 @@ int run(int argc, char** argv) {
     if (Status met = (*communicator)->barrier(); !met) say_failed(met.error());
     say("ready");
   }
-  if (Status done = arguments.call.empty() ? reduce_until_told(**communicator, arguments)
-                                           : call_and_hear(**communicator, arguments);
-      !done) {
+  const auto work = [&]() -> Status {
+    if (!arguments.asynchronous.empty()) return leave_to_itself(**communicator, arguments.asynchronous == "test");
+    if (arguments.splits) return split_and_go_on(**communicator, arguments.few_descriptors);
+    if (!arguments.call.empty()) return call_and_hear(**communicator, arguments);
+    return reduce_until_told(**communicator, arguments);
+  };
+  if (Status done = work(); !done) {
     say_failed(done.error());
     return arguments.shrinks ? go_on(**communicator, arguments) : 1;
   }

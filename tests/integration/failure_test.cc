@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,6 +190,95 @@ TEST_P(Failure, ARankThatNeverJoinsIsNamedAtTheDeadline) {
     EXPECT_NE(line->find("rank 1"), std::string::npos) << *line;
   }
   EXPECT_LT(seconds_since(started), 1 + kGoesOn);
+}
+
+/// An operation that is only tested, or that nobody looks after, notices a rank that left as one that is waited for.
+TEST_P(Failure, ARankThatLeftIsNoticedByOperationsThatNobodyWaitsFor) {
+  for (const char* const how : {"test", "drop"}) {
+    SCOPED_TRACE(how);
+    job_ = std::make_unique<RankProcesses>(2, GetParam().variables);
+    job_->start(0, rank_command({"--async", how}));
+    job_->start(1, rank_command({"--sit-out"}));
+    all_ready(2);
+    job_->tell(1, "stop");
+    ASSERT_TRUE(job_->wait(1, in(kPatience)));
+    expect_told(0, {1}, Clock::now());
+  }
+}
+
+/// The others would wait for it in the middle of the split.
+TEST_P(Failure, ASplitThatFailsOnOneRankFailsOnAllWithItsReason) {
+  constexpr int kRanks = 3;
+  job_ = std::make_unique<RankProcesses>(kRanks, GetParam().variables);
+  for (int rank = 0; rank < kRanks; ++rank)
+    job_->start(rank, rank == 1 ? rank_command({"--split", "--few-descriptors"}) : rank_command({"--split"}));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto line = job_->hear(rank, "failed", in(kPatience));
+    ASSERT_TRUE(line) << "rank " << rank << " said: " << job_->said(rank);
+    EXPECT_EQ(line->rfind("failed system 1 ", 0), 0U) << *line;
+    EXPECT_NE(line->find("rank 1 failed"), std::string::npos) << *line;
+    EXPECT_NE(line->find("Too many open files"), std::string::npos) << *line;
+    EXPECT_TRUE(job_->hear(rank, "whole", in(kPatience))) << "rank " << rank << " said: " << job_->said(rank);
+  }
+}
+
+TEST_P(Failure, ARankThatCannotMakeItsCommunicatorTellsTheOthersWhy) {
+  job_ = std::make_unique<RankProcesses>(2, GetParam().variables);
+  job_->start(0, rank_command());
+  job_->start(1, rank_command(), {{"TUTTI_PLANS", "/nonexistent/plans"}});
+  for (const int rank : {0, 1}) {
+    const auto line = job_->hear(rank, "failed", in(kPatience));
+    ASSERT_TRUE(line) << "rank " << rank << " said: " << job_->said(rank);
+    EXPECT_NE(line->find("/nonexistent/plans"), std::string::npos) << *line;
+    if (rank == 0) {
+      EXPECT_NE(line->find("rank 1 could not join"), std::string::npos) << *line;
+    }
+  }
+}
+
+/// It has met the others, and then stands still before the operation that proves that all are here.
+TEST_P(Failure, ARankThatStandsStillAfterJoiningIsNamedAtTheDeadline) {
+  const std::string pipe = fmt::format("{}/tutti-stuck-{}.rules", testing::TempDir(), ::getpid());
+  ::unlink(pipe.c_str());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Variables variables = GetParam().variables;
+  variables["TUTTI_JOIN_TIMEOUT"] = "2";
+  job_ = std::make_unique<RankProcesses>(2, variables);
+  const auto started = Clock::now();
+  job_->start(0, rank_command());
+  job_->start(1, rank_command(), {{"TUTTI_TUNE_FILE", pipe}});  // nobody ever writes into it
+  const auto line = job_->hear(0, "failed", in(kPatience));
+  const double seconds = seconds_since(started);
+  job_.reset();
+  ::unlink(pipe.c_str());
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->rfind("failed timed out 1 ", 0), 0U) << *line;
+  EXPECT_NE(line->find("create: "), std::string::npos) << *line;
+  EXPECT_LT(seconds, 2 + kGoesOn);
+}
+
+TEST(Settings, ThatDifferBetweenRanksAreNamedWithBothValues) {
+  struct Setting {
+    const char* name;
+    const char* usual;
+    const char* odd;
+  };
+  for (const Setting& each : {Setting{"TUTTI_SHM", "1", "0"}, Setting{"TUTTI_TCP_CHUNK", "0", "8192"},
+                              Setting{"TUTTI_REPRODUCIBLE", "0", "1"}}) {
+    SCOPED_TRACE(each.name);
+    RankProcesses job(3, {{"TUTTI_LOG", "error"}, {each.name, each.usual}});
+    const auto started = Clock::now();
+    for (int rank = 0; rank < 3; ++rank)
+      job.start(rank, rank_command(), rank == 2 ? Variables{{each.name, each.odd}} : Variables{});
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto line = job.hear(rank, "failed", in(kPatience));
+      ASSERT_TRUE(line) << "rank " << rank << " said: " << job.said(rank);
+      EXPECT_EQ(line->rfind("failed refused ", 0), 0U) << *line;
+      EXPECT_NE(line->find(fmt::format("rank 2 has {}={}", each.name, each.odd)), std::string::npos) << *line;
+      EXPECT_NE(line->find(fmt::format("has {}={}", each.name, each.usual)), std::string::npos) << *line;
+    }
+    EXPECT_LT(seconds_since(started), kPatience / 2);
+  }
 }
 
 /// A connection to a port of this host.

@@ -132,5 +132,41 @@ TEST(RankThatIsACallAhead, IsToldToAllRanks) {
   }
 }
 
+/// Sends and receives count for themselves: what is named must be what the two called, not a collective.
+TEST(SendAndReceive, ThatDifferAreNamedBoth) {
+  struct Case {
+    const char* name;
+    std::size_t sent;
+    std::size_t expected;
+    const char* type;
+  };
+  for (const int ranks_of_host : {0, 1})
+    for (const Case& each : {Case{"count", 8, 4, "float32"}, Case{"type", 4, 4, "int32"},
+                             Case{"large count", 300008, 300004, "float32"}}) {
+      SCOPED_TRACE(fmt::format("{}, {}", ranks_of_host == 0 ? "shared memory" : "TCP", each.name));
+      Call send;
+      send.collective = "send";
+      send.count = each.sent;
+      send.type = each.type;
+      send.root = 1;
+      Call recv;
+      recv.collective = "recv";
+      recv.count = each.expected;
+      RankProcesses job(2, kQuiet);
+      for (int rank = 0; rank < 2; ++rank)
+        job.start(rank, (rank == 0 ? send : recv).command(),
+                  ranks_of_host > 0 ? Variables{{"TUTTI_HOST_ID", fmt::format("host{}", rank)}} : Variables{});
+      for (int rank = 0; rank < 2; ++rank) {
+        const auto line = job.hear(rank, "failed", in(kPatience));
+        ASSERT_TRUE(line) << "rank " << rank << " said: " << job.said(rank);
+        EXPECT_EQ(line->rfind("failed mismatch ", 0), 0U) << *line;
+        EXPECT_NE(line->find(fmt::format("recv #2 from rank 0 expects {} x float32, rank 0 sent {} x {}", each.expected,
+                                         each.sent, each.type)),
+                  std::string::npos)
+            << *line;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace tutti::integration
