@@ -4,10 +4,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/thread.hpp"
 #include "communicator/clock_follower.hpp"
 #include "communicator/impl.hpp"
 #include "control/control.hpp"
@@ -94,10 +94,19 @@ Job::~Job() {
     Departures::of_process().ended();
   };
   // A handler may hold the last communicator; it cannot wait for the end of its own thread.
-  if (in_handler)
-    std::thread(std::move(end)).detach();
-  else
+  if (!in_handler) {
     end();
+    return;
+  }
+  const auto shared = std::make_shared<decltype(end)>(std::move(end));
+  if (auto thread = start_thread("tutti-leave", [shared] { (*shared)(); }); thread) {
+    thread->detach();
+    return;
+  }
+  // Nobody can end them: they live as long as the process.
+  log::warn("a job that has ended keeps its threads and ports: no thread could be started to close them");
+  [[maybe_unused]] const auto* const kept = new std::shared_ptr(shared);
+  Departures::of_process().ended();
 }
 
 void Job::leave() {

@@ -1,17 +1,16 @@
 #include "control/control.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <future>
 #include <limits>
 
 #include "base/interfaces.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "base/thread.hpp"
 #include "control/process_watch.hpp"
 
 namespace tutti {
@@ -41,17 +40,6 @@ Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
         ports.published.push_back(usable);
     }
   return ports;
-}
-
-std::thread start_without_signals(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread.native_handle(), "tutti-control");
-  return thread;
 }
 
 }  // namespace
@@ -90,7 +78,9 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
         self.addresses.push_back(address.with_port(listener.port()));
         break;
       }
-  control->thread_ = start_without_signals([raw = control.get()] { raw->run(); });
+  auto thread = start_thread("tutti-control", [raw = control.get()] { raw->run(); });
+  if (!thread) return tl::unexpected(thread.error());
+  control->thread_ = std::move(*thread);
   return control;
 }
 

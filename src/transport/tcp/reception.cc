@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "base/thread.hpp"
 
 namespace tutti {
 namespace {
@@ -31,16 +30,6 @@ void add_to(int epoll, int descriptor, std::uint64_t id, std::uint32_t events, i
   ::epoll_ctl(epoll, operation, descriptor, &event);
 }
 
-std::thread start_thread(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 Reception::Reception(Host& host, const JobKey& key, const ProcessId& own, std::vector<Fd> listeners, int data,
@@ -55,7 +44,13 @@ Reception::Reception(Host& host, const JobKey& key, const ProcessId& own, std::v
   add_to(control_.get(), doorbell_.get(), kDoorbell, EPOLLIN);
   if (ports >= 0) add_to(control_.get(), ports, kPorts, EPOLLIN);
   for (Fd& each : listeners) listen(std::move(each));
-  thread_ = start_thread([this] { run(); });
+}
+
+Status Reception::start() {
+  auto thread = start_thread("tutti-tcp", [this] { run(); });
+  if (!thread) return tl::unexpected(thread.error());
+  thread_ = std::move(*thread);
+  return {};
 }
 
 void Reception::listen(Fd listener) {
@@ -77,7 +72,6 @@ void Reception::abandon_thread() {
 void Reception::wake() { ::eventfd_write(doorbell_.get(), 1); }
 
 void Reception::run() {
-  pthread_setname_np(pthread_self(), "tutti-tcp");
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool driven = host_.is_driven();
     const double until_tick = host_.tick();

@@ -58,6 +58,8 @@ class Reception {
   /// `data` is what drive() drives: readable when there is something to do; `ports` when ports have changed.
   Reception(Host& host, const JobKey& key, const ProcessId& own, std::vector<Fd> listeners, int data, int ports,
             Options options);
+  /// Starts the thread.
+  Status start();
   ~Reception() { stop(); }
 
   /// On the thread, from within the host's functions.

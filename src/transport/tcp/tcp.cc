@@ -44,7 +44,7 @@ Status Tcp::Impl::listen(bool has_secret) {
   if (poller_->descriptor() < 0 || !wake_) return system_error("starting the TCP transport");
   reception_ = std::make_unique<Reception>(*this, key_, id_, std::move(*listeners), poller_->descriptor(),
                                            ports_.descriptor(), Reception::Options{options_.greeting_timeout});
-  return {};
+  return reception_->start();
 }
 
 Tcp::Impl::~Impl() {
