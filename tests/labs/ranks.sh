@@ -27,9 +27,9 @@ start_busy_loops() {
   done
 }
 
-pause_ms=${LAB_PAUSE_MS:-0}
-pause_ms=${pause_ms%.*}
-longest=$((60 + pause_ms / 10))  # seconds that ranks run: a lab sees some hundred operations
+between_ms=${LAB_PAUSE_MS:-0}
+between_ms=${between_ms%.*}
+longest=$((60 + between_ms / 10))  # seconds that ranks run: a lab sees some hundred operations
 
 start_ranks() {
   local program=$1 rank=0 name
@@ -72,12 +72,12 @@ all_run() {
 # Operations go on: so many more are done that none of them was under way.
 flows() {
   local what=$1 from start more=$((8 * ${#ranks[@]}))
-  [ "$pause_ms" -lt 500 ] || more=$((2 * ${#ranks[@]}))
+  [ "$between_ms" -lt 500 ] || more=$((2 * ${#ranks[@]}))
   start=$(milliseconds)
   from=$(operations)
   until [ "$(operations)" -ge $((from + more)) ]; do
     all_run "$what"
-    [ $(($(milliseconds) - start)) -lt $((10000 + 3 * pause_ms)) ] || fail "$what: nothing moves for 10 s"
+    [ $(($(milliseconds) - start)) -lt $((10000 + 3 * between_ms)) ] || fail "$what: nothing moves for 10 s"
     sleep 0.01
   done
   echo "$what: $(($(milliseconds) - start)) ms until $more more operations were done"
