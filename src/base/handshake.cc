@@ -189,8 +189,8 @@ tl::unexpected<Error> Handshake::reject(const std::string& why) {
 
 Error Handshake::closed() const {
   Error error;
-  error.code = ErrorCode::refused;
   const bool after_our_proof = side_ == Side::connector && state_ == State::proof && outgoing().empty();
+  error.code = after_our_proof ? ErrorCode::refused : ErrorCode::system;
   error.message = after_our_proof ? fmt::format("{} turned us away: it has a different secret, or serves another job",
                                                 peer_.to_string())
                                   : fmt::format("{} closed the connection during the handshake", peer_.to_string());

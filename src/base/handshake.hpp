@@ -72,10 +72,15 @@ class Handshake {
 
   /// Both sides proven and nothing left to send.
   bool done() const { return state_ == State::proven && outgoing().empty(); }
+  /// Any byte came.
+  bool heard() const { return greeted_ || received_ != 0; }
   /// The peer has said hello: whoever it is, it speaks this protocol.
   bool greeted() const { return greeted_; }
-  /// What it means that the peer closed the connection now.
+  /// What it means that the connection ended now. `refused` only after our proof: the peer may have a different secret.
+  /// It may as well have been the network: whoever knows the peer tries again.
   Error closed() const;
+  /// What the peer said was judged and found wrong; false where the connection merely ended.
+  bool rejected() const { return state_ == State::failed; }
   /// What it means that it did not get on in time.
   Error late() const;
 
