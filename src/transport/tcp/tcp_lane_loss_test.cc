@@ -81,7 +81,7 @@ TEST(Tcp, ConnectionsThatAreResetComeBackAndNothingIsLost) {
   const auto data = pattern(3000000, 3);
   for (int round = 0; round < 5; ++round) {
     EXPECT_EQ(pass(pair, ends, data, 100000, round % 2 == 0), data) << round;
-    EXPECT_GE(reset_all_connections(), 2) << "both ends of a lane at least";
+    EXPECT_GE(reset_all_connections(), 1) << "an end of a lane; the thread may close the other meanwhile";
   }
   EXPECT_EQ(pass(pair, ends, data, 100000, true), data);
   EXPECT_EQ(ends.send->error(), nullptr);
