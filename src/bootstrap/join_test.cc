@@ -188,11 +188,36 @@ TEST(Join, DropsAWrongSecretWithoutDisturbingTheOthers) {
   std::thread rank_zero([&] { first = join(info_of(0, 2, port)); });
   JoinInfo intruder = info_of(1, 2, port);
   intruder.secret = "guess";
-  const auto refused = join(intruder);
+  // As ranks of torchrun do, which know only about where rank 0 listens.
+  intruder.endpoints.push_back({"127.0.0.1", free_port()});
+  Answer refused;
+  EXPECT_LT(seconds_of([&] { refused = join(intruder); }), 5) << "it waited for the end of its 20 s";
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::refused);
   EXPECT_NE(refused.error().message.find("different secret"), std::string::npos);
   EXPECT_TRUE(join(info_of(1, 2, port)));
+  rank_zero.join();
+  EXPECT_TRUE(first);
+}
+
+TEST(Join, WithoutASecretTurnsOtherUsersOfTheHostAway) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  const std::uint16_t port = free_port();
+  std::vector<JoinInfo> infos = ranks(2, port);
+  for (JoinInfo& info : infos) info.secret.clear();
+  const pid_t other = fork();
+  if (other == 0) {
+    if (::setuid(54321) != 0) _exit(1);
+    const auto answer = join(infos[1]);
+    ::unlink("/dev/shm/tutti-secret-54321");
+    _exit(!answer && answer.error().code == ErrorCode::refused ? 3 : 0);
+  }
+  Answer first;
+  std::thread rank_zero([&] { first = join(infos[0]); });
+  int status = 0;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 3) << "another user joined, or was not told that it is refused";
+  EXPECT_TRUE(join(infos[1]));
   rank_zero.join();
   EXPECT_TRUE(first);
 }
