@@ -28,6 +28,10 @@ HostLayout layout_of(const Identity& identity) {
   return layout;
 }
 
+/// How long a rank that gives up waits for peers in other processes to come out of a step that writes into its memory.
+/// One step takes milliseconds; a process that takes longer stands still, and the memory is taken away from it.
+constexpr double kStandstillSeconds = 0.5;
+
 /// Whether the ranks of our host are more than the cores they may run on. Ranks may be bound to one core each.
 bool is_crowded(const Identity& identity) {
   const std::uint64_t host = identity.members[static_cast<std::size_t>(identity.rank)].host;
@@ -63,10 +67,6 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       dead_(identity_.members.size()) {
   wait_policy_ = WaitPolicy::of(is_crowded(identity_));
   uses_tcp_ = layout_.hosts > 1;
-  for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
-    if (static_cast<int>(peer) != rank() &&
-        identity_.members[peer].process == identity_.members[static_cast<std::size_t>(rank())].process)
-      shares_process_ = true;
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_ptr<Job> job, Identity identity,
@@ -184,14 +184,22 @@ void CommunicatorImpl::on_agreement(AgreementHandler handler) {
   for (const Message& message : early) handler(message);
 }
 
+/// Makes the memory of calls that fail their callers' again: when this returns, nobody else touches it. Peers of other
+/// processes that do not come out of a step in time (they may stand still) lose what they could write into.
 void CommunicatorImpl::leave_peers_alone() {
   plans_->drop_links();
-  if (shares_process_) job_->wait_outside(identity_.id, this);
-}
-
-void CommunicatorImpl::wait_outside() const {
-  const Deadline deadline = Deadline::in(5);
-  while (inside_.load(std::memory_order_seq_cst) && !deadline.passed()) sched_yield();
+  if (collectives_.active == nullptr && active_ends_.empty()) return;
+  const std::vector<int> at_it = host_->stop_peers(kStandstillSeconds);
+  if (at_it.empty() || collectives_.active == nullptr) return;
+  for (const Execution::Exposed& buffer : collectives_.active->execution.exposed()) {
+    if (buffer.memory == nullptr || buffer.bytes == 0) continue;
+    if (const Status revoked = revoke(buffer.memory, buffer.bytes); !revoked)
+      log::error("rank {}: rank {} may still write into the {} bytes at {}: {}", rank(), at_it.front(), buffer.bytes,
+                 buffer.memory, revoked.error().message);
+    else
+      log::debug("rank {}: rank {} is still in the operation; it can no longer write into the {} bytes at {}", rank(),
+                 at_it.front(), buffer.bytes, buffer.memory);
+  }
 }
 
 }  // namespace tutti

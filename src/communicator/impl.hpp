@@ -116,9 +116,6 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// Its user has no more need of it. Threads of ours may still look at it for a while, even beyond the end of main().
   void let_go();
 
-  /// Waits until this rank is not in the middle of a step.
-  void wait_outside() const;
-
   /// Numbers the communicators made from this one, in call order.
   std::uint64_t next_child() { return ++children_; }
 
@@ -147,7 +144,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   bool nothing_pending(const Lane& lane);
   void forget();
   bool service();
-  bool service_all();
+  bool advance_all();
   void take_mail();
   Lane& lane_of(const Call& call);
   void begin(Lane& lane, Operation& operation);
@@ -205,8 +202,6 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<profiler::ProfiledCommunicator> profiler_;  // null: no plugin wants to know
   WaitPolicy wait_policy_;
   bool uses_tcp_ = false;
-  bool shares_process_ = false;
-  std::atomic<bool> inside_{false};  // in the middle of steps; kept only where ranks share the process
 
   std::atomic<bool> token_{false};
   std::atomic<bool> broken_{false};

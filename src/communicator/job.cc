@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::uint64_t kMoves = 0x6d6f766573;  // a topic that is no communicator's
 
+/// Set while the transport's thread runs a handler of a job, which may hold the last reference to that job.
+thread_local bool t_on_transport_thread = false;
+
 /// The jobs of this process, so that one that exits without destroying its communicators still says goodbye: its peers
 /// are to see a rank that left, not one that died.
 class Departures {
@@ -86,7 +89,7 @@ Job::~Job() {
   control_->remove_topic(kMoves);
   control_->unsubscribe(deaths_);
   control_->unsubscribe(leaves_);
-  const bool in_handler = control_->on_control_thread();
+  const bool in_handler = control_->on_control_thread() || t_on_transport_thread;
   auto end = [tcp = std::move(tcp_), control = std::move(control_)]() mutable {
     tcp.reset();  // what is queued goes out first
     control->leave();
@@ -136,7 +139,9 @@ void Job::follow_moves() {
   });
   tcp_->on_move([weak = weak_from_this()](const Endpoint& own) {
     const std::string text = own.to_string();
+    t_on_transport_thread = true;
     if (const auto job = weak.lock()) job->control_->broadcast(kMoves, std::as_bytes(std::span(text)));
+    t_on_transport_thread = false;
   });
 }
 
@@ -216,11 +221,6 @@ void Job::send(std::uint64_t id, int process, const Message& message) {
 
 void Job::process_ended(int process, const Error& error, bool died) {
   for (const auto& communicator : everyone()) communicator->process_ended(process, error, died);
-}
-
-void Job::wait_outside(std::uint64_t id, const CommunicatorImpl* self) {
-  for (const auto& communicator : members(id))
-    if (communicator.get() != self) communicator->wait_outside();
 }
 
 }  // namespace tutti

@@ -53,10 +53,6 @@ class Job : public std::enable_shared_from_this<Job> {
   /// To the ranks of the communicator in one process.
   void send(std::uint64_t id, int process, const Message& message);
 
-  /// Waits until no other rank of the communicator in this process is in the middle of a step: they have all seen
-  /// that it is broken then, and touch nobody's memory any more.
-  void wait_outside(std::uint64_t id, const CommunicatorImpl* self);
-
   /// Tells every communicator that a process has died, or left in order.
   void process_ended(int process, const Error& error, bool died);
 
