@@ -63,8 +63,7 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       options_(options),
       layout_(layout_of(identity_)),
       host_(std::move(host)),
-      departed_(identity_.members.size()),
-      dead_(identity_.members.size()) {
+      departed_(identity_.members.size()) {
   wait_policy_ = WaitPolicy::of(is_crowded(identity_));
   uses_tcp_ = layout_.hosts > 1;
 }
@@ -145,41 +144,56 @@ void CommunicatorImpl::break_with(Error error, bool tell) {
   job_->broadcast(identity_.id, message);
 }
 
-void CommunicatorImpl::process_ended(int process, const Error& why, bool died) {
+void CommunicatorImpl::process_left(int process) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
+    if (identity_.members[peer].process == process) departed_[peer] = Certainty::known;
+}
+
+void CommunicatorImpl::process_died(int process, const Death& death) {
   int first = -1;
   {
     const std::lock_guard lock(mutex_);
     for (std::size_t peer = 0; peer < identity_.members.size(); ++peer) {
       if (identity_.members[peer].process != process) continue;
-      departed_[peer] = true;
-      dead_[peer] = dead_[peer] || died;
-      if (first < 0) first = static_cast<int>(peer);
+      if (!departed_[peer] && first < 0) first = static_cast<int>(peer);
+      departed_[peer] = std::max(departed_[peer].value_or(Certainty::presumed), death.certainty);
     }
   }
-  if (first < 0 || !died) return;
+  if (first < 0) return;
   Error error;
   error.code = ErrorCode::rank_died;
   error.rank = rank();
   error.peer = first;
-  error.message = fmt::format("rank {} died ({})", first, why.message);
+  error.message = fmt::format("rank {} {} ({})", first,
+                              death.certainty == Certainty::known ? "died" : "is presumed dead", death.error.message);
   log::error("{}", error.to_string());
   break_with(std::move(error), false);
 }
 
-std::vector<int> CommunicatorImpl::dead_ranks() const {
+std::vector<Loss> CommunicatorImpl::losses() const {
   const std::lock_guard lock(mutex_);
-  std::vector<int> ranks;
+  std::vector<Loss> losses;
   for (std::size_t peer = 0; peer < departed_.size(); ++peer)
-    if (departed_[peer]) ranks.push_back(static_cast<int>(peer));
-  return ranks;
+    if (departed_[peer]) losses.push_back({static_cast<int>(peer), *departed_[peer]});
+  return losses;
 }
 
-void CommunicatorImpl::on_agreement(AgreementHandler handler) {
+std::uint32_t CommunicatorImpl::begin_agreement() {
+  const std::lock_guard lock(mutex_);
+  agreement_handler_ = nullptr;
+  return ++agreements_;
+}
+
+void CommunicatorImpl::on_agreement(const AgreementHandler& handler) {
   std::vector<Message> early;
   {
     const std::lock_guard lock(mutex_);
     agreement_handler_ = handler;
-    if (handler != nullptr) early.swap(early_agreement_);
+    const auto later = std::stable_partition(early_agreement_.begin(), early_agreement_.end(),
+                                             [&](const Message& message) { return message.number <= agreements_; });
+    early.assign(std::make_move_iterator(early_agreement_.begin()), std::make_move_iterator(later));
+    early_agreement_.erase(early_agreement_.begin(), later);
   }
   for (const Message& message : early) handler(message);
 }

@@ -50,7 +50,7 @@ Control::Control(const std::string& secret, const ControlOptions& options, doubl
       reactor_(std::min(1.0, heartbeat_timeout / 5)),
       switchboard_(reactor_, JobKey(secret), options.stranger_patience),
       world_(reactor_, switchboard_, mailbox_, roster_,
-             {[this](int process, const Error& error) { deaths_.call_all(process, error); },
+             {[this](int process, const Death& death) { deaths_.call_all(process, death); },
               [this](int process) { leaves_.call_all(process); }},
              heartbeat_timeout) {}
 
@@ -179,16 +179,17 @@ Status Control::broadcast(std::uint64_t topic, std::span<const std::byte> bytes)
 Control::Subscription Control::on_death(DeathHandler handler) {
   if (forked()) return 0;
   const Subscription key = next_subscription_++;
-  // Those who died before are told below; the control thread remembers whom it has told.
-  deaths_.set(key, [handler = std::move(handler), told = std::vector<bool>()](int process, const Error& error) mutable {
+  // Those who died before are told below; the control thread remembers what it has told.
+  using Told = std::vector<std::optional<Certainty>>;
+  deaths_.set(key, [handler = std::move(handler), told = Told()](int process, const Death& death) mutable {
     if (told.size() <= static_cast<std::size_t>(process)) told.resize(static_cast<std::size_t>(process) + 1);
-    if (told[process]) return;
-    told[process] = true;
-    handler(process, error);
+    if (told[process] && *told[process] >= death.certainty) return;
+    told[process] = death.certainty;
+    handler(process, death);
   });
   reactor_.post([this, key] {
     for (int process = 0; process < roster_.size(); ++process)
-      if (const auto error = roster_.death_of(process)) deaths_.call(key, process, *error);
+      if (const auto death = roster_.death_of(process)) deaths_.call(key, process, *death);
   });
   return key;
 }
