@@ -26,6 +26,12 @@ test: ## all tests
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) -j $(JOBS)
 
+test-labs: failover-build ## networks that fail under jobs with pauses of 0.05, 1 and 10 s, beside busy loops (30 minutes, root)
+	@for lab in "failover.sh $(BUILD)/bin/failover_rank 2" "spare.sh $(BUILD)/bin/failover_rank" \
+	  "relay.sh $(BUILD)/bin/failover_rank"; do for pause in 50 1000 10000; do \
+	  echo "== $$lab, pauses of $$pause ms"; \
+	  LAB_PAUSE_MS=$$pause LAB_CHURN=1 LAB_FILES=128 LAB_BUSY=2 bash tests/labs/$$lab || exit 1; done; done
+
 bench: bench-build ## Open MPI, MPICH, Gloo and us side by side: table, JSON and plots in build/bench/ (15 minutes)
 	@bench/run.py $(BUILD)
 
@@ -41,6 +47,17 @@ bench-failover: failover-build ## network ports that fail: pauses, bandwidth, 1,
 
 bench-failover-quick: failover-build ## the same in two minutes
 	@bench/failover.py $(BUILD) --quick
+
+bench-reliability: failover-build ## what a job survives that pauses, on busy cores: 100 runs of each fault (3 hours, resumes, root)
+	@scripts/install-deps test
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@bench/reliability.py $(BUILD) $(ARGS)
+
+bench-reliability-quick: failover-build ## the same in a minute
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target failover_rank tcp_test
+	@bench/reliability.py $(BUILD) --quick
 
 bench-monitor: monitor-build ## what recording costs, and what it sees: tables, plots (10 minutes, root)
 	@bench/monitor_costs.py $(BUILD)
@@ -70,6 +87,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-quick bench-compare bench-failover bench-failover-quick failover-build
+.PHONY: bench-reliability bench-reliability-quick test-labs
 failover-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null

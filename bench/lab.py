@@ -6,6 +6,7 @@ Times are seconds of the monotonic clock, which all namespaces share.
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -90,7 +91,7 @@ class Job:
     """A rank on each host. Left by an exception, the ranks are killed; else they are stopped, and must all say that
     every result was right."""
 
-    def __init__(self, program, rails, options, seconds=600, sharing=1):
+    def __init__(self, program, rails, options, seconds=600, sharing=1, environment=None):
         """`sharing`: so many ranks in a row count as one host, which shares memory."""
         self.rails = rails
         self._folder = Path(tempfile.mkdtemp(prefix="tutti-failover-", dir="/dev/shm"))
@@ -100,6 +101,7 @@ class Job:
                       TUTTI_INTERFACES="rail", TUTTI_SECRET=secrets.token_hex(16))
         # Faults come one after the other here: each is to be the first.
         common.setdefault("TUTTI_LANE_HOLD", "0.2")
+        common.update(environment or {})
         for rank, host in enumerate(rails.hosts):
             log, errors = self._folder / f"log{rank}", self._folder / f"errors{rank}"
             self.logs.append(Log(log))
@@ -177,6 +179,26 @@ class Job:
                 if name.strip().startswith("rail"):
                     found[int(name.strip()[4:])] = int(counters.split()[8])
         return [found[rail] for rail in sorted(found)]
+
+    def connections(self, rail, rank=0):
+        """How many TCP connections a rank's host has on a rail."""
+        network = f"{rail:02X}12C6"  # of 198.18.<rail>.N, as the kernel writes it, without N
+        with open(f"/proc/{self._ranks[rank].pid}/net/tcp", encoding="ascii") as file:
+            rows = [line.split() for line in file.readlines()[1:]]
+        return sum(words[1][2:8] == network and words[3] == "01" for words in rows)
+
+    def said(self):
+        """What all ranks have logged."""
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in self._errors)
+
+    def stop_for(self, rank, seconds):
+        """A rank's process stands still."""
+        pid = self._ranks[rank].pid  # ip netns exec has become the rank
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def carrying(self, seconds=0.02, least=20000):
         """The rails on which payload moves, looking for so long."""

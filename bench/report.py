@@ -1,5 +1,8 @@
 """From rows to answers: minima within a stamp class, ratios, the bars, and the table."""
 
+import math
+import statistics
+
 from launch import PEERS, SETTINGS
 
 NEAR_BELOW_NS = 90
@@ -118,19 +121,45 @@ def print_points(best, points, heading, title, out):
         out.write(line.rstrip() + "\n")
 
 
+def paired_ratios(rows, memory):
+    """{(scenario, class, collective, bytes): [this / base, a round each]}, of rounds in which both met the same class."""
+    times = {}
+    for row in rows:
+        name, _, kind = row["library"].partition("/")
+        if kind == memory:
+            point = (row["scenario"], class_of(row["stamp_ns"]), row["collective"], row["bytes"])
+            times.setdefault(point, {}).setdefault(row["round"], {})[name] = row["us"]
+    return {point: [pair["this"] / pair["base"] for pair in rounds.values() if len(pair) == 2]
+            for point, rounds in times.items()}
+
+
+def median_interval(values):
+    """The median, and between which of the values it lies with a probability of 95 % or more, whatever their
+    distribution; (median, 0, infinity) of fewer than six."""
+    ordered = sorted(values)
+    n = len(ordered)
+    outside, rank = 0.0, 0  # the probability that the true median lies below the value of this rank
+    while outside + math.comb(n, rank) / 2 ** n <= 0.025:
+        outside += math.comb(n, rank) / 2 ** n
+        rank += 1
+    median = statistics.median(ordered)
+    return (median, 0.0, math.inf) if rank == 0 else (median, ordered[rank - 1], ordered[n - rank])
+
+
 def print_comparison(rows, out):
-    """Two builds of ours, "base" and "this", point by point. Returns how many points got slower by over 5 %."""
-    best = minima(rows)
-    slower = 0
-    out.write(f"\n{'':8} {'':15} {'memory':9} {'size':>8} {'cores':>6} {'base us':>10} {'this us':>10} {'base/this':>10}\n")
-    for key in sorted(best):
-        for memory in ("", "/allocated"):
-            base, this = best[key].get("base" + memory), best[key].get("this" + memory)
-            if base is None or this is None:  # not met in this stamp class
+    """Two builds of ours, "base" and "this", point by point, in pairs of one round. Returns a row for each point: its
+    time must not have grown by more than 3 %, which the whole of the 95 % interval would have to show."""
+    results = []
+    out.write(f"\n{'':8} {'':15} {'memory':9} {'size':>8} {'cores':>6} {'rounds':>6} {'this/base':>10} {'95 % interval':>16}\n")
+    for memory in ("", "allocated"):
+        for key, ratios in sorted(paired_ratios(rows, memory).items()):
+            if not ratios:  # never both in this stamp class
                 continue
-            ratio = base / this
-            slower += ratio < 0.95
-            mark = "  slower" if ratio < 0.95 else "  faster" if ratio > 1.05 else ""
-            out.write(f"{key[0]:8} {key[2]:15} {memory[1:] or 'ordinary':9} {size_text(key[3]):>8} {key[1]:>6} "
-                      f"{time_text(base):>10} {time_text(this):>10} {ratio:10.2f}{mark}\n")
-    return slower
+            median, low, high = median_interval(ratios)
+            mark = "  slower" if low > 1.03 else "  faster" if high < 0.97 else ""
+            out.write(f"{key[0]:8} {key[2]:15} {memory or 'ordinary':9} {size_text(key[3]):>8} {key[1]:>6} {len(ratios):6} "
+                      f"{median:10.3f} {f'{low:.3f} to {high:.3f}':>16}{mark}\n")
+            what = f"{key[0]}, {key[2]}, {memory or 'ordinary'} memory, {size_text(key[3])}, cores {key[1]}: time, this / base"
+            results.append({"what": f"{what}, lower end of the 95 % interval", "unit": "ratio", "measured": round(low, 4),
+                            "median": round(median, 4), "target": 1.03, "met": low <= 1.03})
+    return results

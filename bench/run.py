@@ -186,7 +186,8 @@ def main():
     arguments = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # namespaces are taken down on the way out
     cores = sorted(os.sched_getaffinity(0))[:2]
-    rounds = arguments.rounds or (3 if arguments.quick else 7)
+    # Fewer than nine rounds give wide intervals.
+    rounds = arguments.rounds or (9 if arguments.base else 3 if arguments.quick else 7)
     point_ms = arguments.point_ms or (10 if arguments.quick else 20)
     options = ["--point-ms", str(point_ms), "--factor", "8" if arguments.quick else "4"]
     overrides = {}
@@ -214,8 +215,12 @@ def main():
     if not rows:
         sys.exit("bench: nothing was measured")
     if arguments.base:
-        slower = report.print_comparison(rows, sys.stdout)
-        print(f"\n{slower} points slower by over 5 %")
+        results = report.print_comparison(rows, sys.stdout)
+        folder = arguments.build / "bench"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "compare.json").write_text(json.dumps(results, indent=1) + "\n")
+        slower = sum(not row["met"] for row in results)
+        print(f"\n{slower} of {len(results)} points are slower by over 3 %; {folder}/compare.json")
         return
     write_results(arguments.build / "bench", rows, scenarios, stream)
     if not arguments.libraries:

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tutti/error.hpp"
+#include "tutti/shrink.hpp"
 #include "tutti/types.hpp"
 #include "tutti/unique_id.hpp"
 
@@ -106,8 +107,12 @@ class Communicator {
   /// color takes part in none and gets nullptr.
   Result<std::unique_ptr<Communicator>> split(int color, int key = 0);
   Result<Communicator> duplicate();
-  /// Survivors agree on who is left and go on without the dead; works on a broken communicator.
+  /// Survivors agree on who is left and go on without the dead; works on a broken communicator. Ranks that are silent
+  /// are left out only by a majority, or as the options say: otherwise the two halves of a network that fell apart
+  /// would both go on. no_quorum names those that are silent; this communicator stays broken, and shrink() may be
+  /// called again with other options. timed_out names ranks that live and did not call shrink() in time.
   Result<Communicator> shrink(double seconds = 10.0);
+  Result<Communicator> shrink(const ShrinkOptions& options);
   /// Takes in newcomers, which call join(): a collective call of all ranks, on a shrunk communicator or a healthy one.
   /// Gives a new communicator. Ranks that were lost to shrink() have left their numbers free; newcomers fill them, and
   /// all have the numbers again that they had before, once none is free. Newcomers beyond that come after the last.

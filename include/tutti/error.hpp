@@ -17,6 +17,7 @@ enum class ErrorCode {
   refused,           // wrong secret, wrong version, not allowed
   unsupported,       // cannot be done here; the message says what is missing
   system,            // a system call failed
+  no_quorum,         // too few ranks are left to go on without those that are silent
   internal,          // a defect of tutti
 };
 

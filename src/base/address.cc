@@ -9,10 +9,10 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include "base/net.hpp"
 #include "base/settings.hpp"
+#include "base/thread.hpp"
 
 namespace tutti {
 namespace {
@@ -198,12 +198,14 @@ Status run_before(Deadline deadline, const std::string& what, std::function<Stat
     std::optional<Status> result;
   };
   auto shared = std::make_shared<Shared>();
-  std::thread([shared, work = std::move(work)] {
+  auto thread = start_thread("tutti-helper", [shared, work = std::move(work)] {
     auto result = work();
     const std::lock_guard lock(shared->mutex);
     shared->result = std::move(result);
     shared->finished.notify_all();
-  }).detach();
+  });
+  if (!thread) return fail(ErrorCode::system, fmt::format("{}: {}", what, thread.error().message));
+  thread->detach();
   std::unique_lock lock(shared->mutex);
   while (!shared->result && !deadline.passed())
     shared->finished.wait_for(lock, std::chrono::milliseconds(deadline.poll_milliseconds(1000)));

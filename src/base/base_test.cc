@@ -2,9 +2,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
+
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/net.hpp"
 #include "base/settings.hpp"
+#include "base/test_without_threads.hpp"
+#include "base/thread.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {
@@ -14,6 +20,37 @@ TEST(Clock, TicksFollowTheMonotonicClock) {
   const auto start = ticks();
   usleep(20000);
   EXPECT_NEAR(microseconds_since(start), 20000, 15000);
+}
+
+TEST(Thread, BlocksAllSignalsAndHasItsName) {
+  sigset_t mask;
+  std::array<char, 16> name{};
+  auto thread = start_thread("tutti-test", [&] {
+    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    pthread_getname_np(pthread_self(), name.data(), name.size());
+  });
+  ASSERT_TRUE(thread);
+  thread->join();
+  EXPECT_TRUE(sigismember(&mask, SIGTERM));
+  EXPECT_STREQ(name.data(), "tutti-test");
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  EXPECT_FALSE(sigismember(&mask, SIGTERM));
+}
+
+TEST(Thread, ThatCannotBeStartedIsAnErrorThatNamesIt) {
+  const std::string said = run_without_threads([]() -> std::string {
+    const auto thread = start_thread("tutti-test", [] {});
+    return thread ? "started" : thread.error().message;
+  });
+  EXPECT_EQ(said.find("cannot start the thread tutti-test: Resource temporarily unavailable"), 0u) << said;
+}
+
+TEST(Thread, ThatCannotBeStartedFailsWhatRunsBeforeADeadline) {
+  const std::string said = run_without_threads([]() -> std::string {
+    const Status ran = run_before(Deadline::in(5), "the work", []() -> Status { return {}; });
+    return ran ? "ran" : ran.error().message;
+  });
+  EXPECT_EQ(said.find("the work: cannot start the thread"), 0u) << said;
 }
 
 TEST(Deadline, NeverDoesNotPassAndZeroPassesAtOnce) {

@@ -22,6 +22,8 @@ std::string_view name_of(ErrorCode code) {
       return "unsupported";
     case ErrorCode::system:
       return "system";
+    case ErrorCode::no_quorum:
+      return "no quorum";
     case ErrorCode::internal:
       return "internal";
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/secret.hpp"
 #include "base/settings.hpp"
 
 namespace tutti {
@@ -23,14 +24,20 @@ constexpr std::size_t kFormatAt = 8;
 constexpr std::size_t kPurposeAt = 9;
 constexpr std::size_t kSideAt = 10;
 constexpr std::size_t kVersionAt = 12;
+constexpr std::size_t kJobAt = 18;
 constexpr std::size_t kNonceAt = 32;
 constexpr std::size_t kNonceBytes = Handshake::kHelloBytes - kNonceAt;
+static_assert(kJobAt + JobKey::kTagBytes <= kNonceAt);
 
 void put_u16(std::uint8_t* at, std::uint16_t value) {
   at[0] = static_cast<std::uint8_t>(value);
   at[1] = static_cast<std::uint8_t>(value >> 8);
 }
 std::uint16_t get_u16(const std::uint8_t* at) { return static_cast<std::uint16_t>(at[0] | at[1] << 8); }
+
+constexpr const char* kOpenHint =
+    " (no TUTTI_SECRET is set, so that of the user on this host is taken: is it another user, or a container with a "
+    "/dev/shm of its own? Set TUTTI_SECRET)";
 
 Version version_in(std::span<const std::uint8_t> hello) {
   const std::uint8_t* at = hello.data() + kVersionAt;
@@ -61,9 +68,23 @@ std::string_view name_of(Purpose purpose) {
 
 JobKey::JobKey(std::string_view secret, std::string_view job) : JobKey(secret, job, settings().insecure) {}
 
+Result<std::array<std::uint8_t, JobKey::kBytes>> JobKey::material_of(std::string_view secret) const {
+  if (!open_ || insecure_) return key_of_secret(secret);
+  const auto own = user_secret();
+  if (!own) return tl::unexpected(own.error());
+  return key_of_secret(*own);
+}
+
 JobKey::JobKey(std::string_view secret, std::string_view job, bool insecure)
     : open_(secret.empty()), insecure_(insecure) {
   prepare_library();
+  const auto material = material_of(secret);
+  if (!material) {
+    // A key that nobody knows: it opens nothing.
+    made_ = tl::unexpected(material.error());
+    randombytes_buf(bytes_.data(), bytes_.size());
+    return;
+  }
   const auto absorb = [](crypto_generichash_state& state, std::string_view text) {
     const std::uint64_t length = text.size();
     crypto_generichash_update(&state, reinterpret_cast<const std::uint8_t*>(&length), sizeof length);
@@ -71,13 +92,20 @@ JobKey::JobKey(std::string_view secret, std::string_view job, bool insecure)
   };
   crypto_generichash_state state;
   crypto_generichash_init(&state, nullptr, 0, kBytes);
-  absorb(state, "tutti job key 1");
-  absorb(state, secret);
+  absorb(state, "tutti job key 2");
+  absorb(state, {reinterpret_cast<const char*>(material->data()), material->size()});
   absorb(state, job);
   crypto_generichash_final(&state, bytes_.data(), kBytes);
+  std::array<std::uint8_t, kBytes> tag;
+  crypto_generichash_init(&state, nullptr, 0, tag.size());
+  absorb(state, "tutti job tag 1");
+  absorb(state, job);
+  crypto_generichash_final(&state, tag.data(), tag.size());
+  std::copy_n(tag.begin(), kTagBytes, job_tag_.begin());
 }
 
 Status JobKey::allows(const SocketAddress& peer) const {
+  if (!made_ && (!open_ || peer.is_loopback())) return made_;
   if (!open_ || insecure_ || peer.is_loopback()) return {};
   return fail(ErrorCode::refused,
               fmt::format("{} is not on this host's loopback and the job has no secret: set TUTTI_SECRET or "
@@ -94,6 +122,7 @@ Handshake::Handshake(Side side, Purpose purpose, const JobKey& key, const Socket
   put_u16(&own_hello_[kVersionAt], version.major);
   put_u16(&own_hello_[kVersionAt + 2], version.minor);
   put_u16(&own_hello_[kVersionAt + 4], version.patch);
+  std::copy(key.job_tag().begin(), key.job_tag().end(), own_hello_.begin() + kJobAt);
   randombytes_buf(&own_hello_[kNonceAt], kNonceBytes);
   if (!allowed_) {
     state_ = State::failed;
@@ -145,6 +174,8 @@ Status Handshake::on_hello() {
     const auto theirs_is = name_of(static_cast<Purpose>(peer_hello_[kPurposeAt]));
     return reject(fmt::format("is there for {}, we are for {}", theirs_is, name_of(purpose_)));
   }
+  if (!std::equal(key_.job_tag().begin(), key_.job_tag().end(), peer_hello_.begin() + kJobAt))
+    return reject("is of another job");
   state_ = State::proof;
   if (side_ == Side::connector) queue_proof();
   return {};
@@ -189,11 +220,10 @@ tl::unexpected<Error> Handshake::reject(const std::string& why) {
 
 Error Handshake::closed() const {
   Error error;
-  error.code = ErrorCode::refused;
-  const bool after_our_proof = side_ == Side::connector && state_ == State::proof && outgoing().empty();
-  error.message = after_our_proof ? fmt::format("{} turned us away: it has a different secret, or serves another job",
-                                                peer_.to_string())
-                                  : fmt::format("{} closed the connection during the handshake", peer_.to_string());
+  error.code = awaits_verdict() ? ErrorCode::refused : ErrorCode::system;
+  error.message = awaits_verdict() ? fmt::format("{} turned us away: it has a different secret{}", peer_.to_string(),
+                                                 key_.is_open() ? kOpenHint : "")
+                                   : fmt::format("{} closed the connection during the handshake", peer_.to_string());
   return error;
 }
 

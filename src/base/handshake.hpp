@@ -9,6 +9,10 @@
 // bootstrap, control and data ports apart; both hellos are under the proofs, so neither version nor purpose can be
 // altered. What follows on the connection is neither encrypted nor authenticated.
 //
+// The hello also says which job it is for, by a hash of its name, which is no secret. So a connector proves nothing to
+// another job, and one that is turned away after its proof knows that the secrets differ. The connector proves first: a
+// stranger who waits at a port could try guesses on the proof. See key_of_secret() for what a guess costs him.
+//
 // A Handshake is a value without a descriptor: bytes in, bytes out, so that an event loop, a test or a fuzzer can drive
 // it. It never asks for more bytes than the handshake has: what follows stays in the socket. One thread at a time.
 #pragma once
@@ -32,10 +36,12 @@ std::string_view name_of(Purpose purpose);
 
 enum class Side : std::uint8_t { connector = 1, acceptor = 2 };
 
-/// What a job's secret becomes. A key made of the empty secret serves loopback connections only, unless `insecure`.
+/// What a job's secret becomes. Without a secret the key is made of the user's own on this host, and serves loopback
+/// connections only; if `insecure`, of nothing, and serves all.
 class JobKey {
  public:
   static constexpr std::size_t kBytes = 32;
+  static constexpr std::size_t kTagBytes = 8;
 
   JobKey() : JobKey(std::string_view()) {}
   /// `insecure` from TUTTI_INSECURE. Ranks whose `job` differs do not meet, even with the same secret.
@@ -43,13 +49,22 @@ class JobKey {
   JobKey(std::string_view secret, std::string_view job, bool insecure);
 
   std::span<const std::uint8_t, kBytes> bytes() const { return bytes_; }
-  /// Refused where there is no secret and `peer` is not loopback; the message says what to set.
+  /// What tells jobs apart; no secret.
+  std::span<const std::uint8_t, kTagBytes> job_tag() const { return job_tag_; }
+  /// Made without a secret of the job.
+  bool is_open() const { return open_; }
+  /// Refused if there is no secret and `peer` is not loopback; the message says what to set. An error, too, if no key
+  /// could be made.
   Status allows(const SocketAddress& peer) const;
 
  private:
+  Result<std::array<std::uint8_t, kBytes>> material_of(std::string_view secret) const;
+
   std::array<std::uint8_t, kBytes> bytes_{};
+  std::array<std::uint8_t, kTagBytes> job_tag_{};
   bool open_ = false;      // made of the empty secret
   bool insecure_ = false;  // and that is fine everywhere
+  Status made_;
 };
 
 class Handshake {
@@ -72,10 +87,17 @@ class Handshake {
 
   /// Both sides proven and nothing left to send.
   bool done() const { return state_ == State::proven && outgoing().empty(); }
+  /// Any byte came.
+  bool heard() const { return greeted_ || received_ != 0; }
   /// The peer has said hello: whoever it is, it speaks this protocol.
   bool greeted() const { return greeted_; }
-  /// What it means that the peer closed the connection now.
+  /// The peer serves the same job. If it closes the connection now, it most likely knows another secret.
+  bool awaits_verdict() const { return side_ == Side::connector && state_ == State::proof && outgoing().empty(); }
+  /// What it means that the connection ended now. `refused` only after our proof: the peer may have a different secret.
+  /// It may as well have been the network: whoever knows the peer tries again.
   Error closed() const;
+  /// What the peer said was judged and found wrong; false where the connection merely ended.
+  bool rejected() const { return state_ == State::failed; }
   /// What it means that it did not get on in time.
   Error late() const;
 

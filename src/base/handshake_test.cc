@@ -70,13 +70,18 @@ TEST(Handshake, RefusesAWrongSecretAndProvesNothingToIt) {
   EXPECT_EQ(outcome.acceptor.error().message, "10.0.0.1:1 does not know the job's secret");
   EXPECT_TRUE(pair.acceptor.outgoing().empty());
   EXPECT_FALSE(pair.connector.done());
+  EXPECT_TRUE(pair.connector.awaits_verdict());
   EXPECT_NE(pair.connector.closed().message.find("different secret"), std::string::npos);
 }
 
 TEST(Handshake, RefusesAnotherJobOfTheSameSecret) {
   Handshake connector(Side::connector, Purpose::data, JobKey("secret", "job 1", false), kFar);
   Handshake acceptor(Side::acceptor, Purpose::data, JobKey("secret", "job 2", false), kNear);
-  EXPECT_FALSE(converse(connector, acceptor, 64).acceptor);
+  const Outcome outcome = converse(connector, acceptor, 64);
+  ASSERT_FALSE(outcome.acceptor);
+  ASSERT_FALSE(outcome.connector);
+  EXPECT_EQ(outcome.connector.error().message, "10.0.0.2:2 is of another job");
+  EXPECT_FALSE(connector.awaits_verdict()) << "it proved nothing to another job";
 }
 
 TEST(Handshake, TellsBothSidesThatTheyAreThereForDifferentThings) {

@@ -1,12 +1,17 @@
 #include "base/settings.hpp"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <variant>
+
+#include "base/secret.hpp"
 
 namespace tutti {
 namespace {
@@ -105,6 +110,8 @@ std::string to_text(double value) { return fmt::format("{:g}", value); }
 struct Loaded {
   Settings settings;
   std::vector<std::string> errors;
+  std::vector<std::string> warnings;
+  std::string secret_error;  // why a file that was named gave no secret
 
   Loaded() {
     for (const Entry& entry : entries()) {
@@ -115,6 +122,7 @@ struct Loaded {
         errors.push_back(fmt::format("{}='{}' {}; the default is used", entry.name, text, wrong));
     }
     if (settings.secret.empty() && !settings.secret_file.empty()) read_secret_file();
+    judge_secret();
   }
 
   /// What is wrong with the value; empty: nothing.
@@ -130,9 +138,33 @@ struct Loaded {
   }
 
   void read_secret_file() {
-    std::ifstream file(settings.secret_file);
-    if (!std::getline(file, settings.secret) || settings.secret.empty())
-      errors.push_back(fmt::format("TUTTI_SECRET_FILE='{}' holds no secret", settings.secret_file));
+    const std::string& path = settings.secret_file;
+    const auto wrong = [&](const std::string& what) {
+      secret_error = fmt::format("TUTTI_SECRET_FILE='{}' {}", path, what);
+      errors.push_back(secret_error + "; the job is refused");
+    };
+    errno = 0;
+    std::ifstream file(path);
+    struct stat found {};
+    if (!file || ::stat(path.c_str(), &found) != 0)
+      return wrong(fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (!S_ISREG(found.st_mode) && !S_ISFIFO(found.st_mode)) return wrong("is not a file");
+    std::getline(file, settings.secret);
+    if (!settings.secret.empty() && settings.secret.back() == '\r') settings.secret.pop_back();
+    if (settings.secret.empty()) return wrong("holds no secret: its first line is empty");
+    if ((found.st_mode & 077) != 0)
+      warnings.push_back(
+          fmt::format("TUTTI_SECRET_FILE='{}' can be read or written by other users (mode {:o}); "
+                      "chmod 600 it",
+                      path, static_cast<unsigned>(found.st_mode & 0777)));
+  }
+
+  void judge_secret() {
+    if (settings.secret.empty() || settings.secret.size() >= kLeastSecret) return;
+    warnings.push_back(fmt::format(
+        "the secret of {} has {} characters; fewer than {} can be guessed; "
+        "make one with: openssl rand -hex 32",
+        settings.secret_file.empty() ? "TUTTI_SECRET" : "TUTTI_SECRET_FILE", settings.secret.size(), kLeastSecret));
   }
 };
 
@@ -166,6 +198,13 @@ constexpr std::string_view kLaunchVariables[] = {"TUTTI_RANK",       "TUTTI_SIZE
 const Settings& settings() { return loaded().settings; }
 
 std::vector<std::string> setting_errors() { return loaded().errors; }
+
+std::vector<std::string> setting_warnings() { return loaded().warnings; }
+
+Status secret_status() {
+  if (loaded().secret_error.empty()) return {};
+  return fail(ErrorCode::refused, loaded().secret_error);
+}
 
 std::vector<SettingInfo> describe_settings() {
   static constexpr const char* kTypes[] = {"text", "flag", "number", "number"};

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/error.hpp"
+
 namespace tutti {
 
 struct Settings {
@@ -62,6 +64,12 @@ std::vector<SettingInfo> describe_settings();
 
 /// The value given where it could not be read, one sentence each; empty when all is well.
 std::vector<std::string> setting_errors();
+
+/// What works but should not stay so, one sentence each: a secret that can be guessed or read by others.
+std::vector<std::string> setting_warnings();
+
+/// Refused if TUTTI_SECRET_FILE names a file that gives no secret; the message says why.
+Status secret_status();
 
 /// Variables that start with TUTTI_ and mean nothing, with the nearest known name where there is one.
 std::vector<std::string> unknown_settings();

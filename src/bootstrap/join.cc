@@ -18,6 +18,7 @@ constexpr double kNeverSeconds = 1e8;    // stands for "no limit" on the wire
 constexpr double kAnswerGrace = 1.0;     // the store speaks at our deadline; leave it time to be heard
 constexpr double kRefusalSeconds = 1.0;  // a refusal this old is final: no earlier join still closes its store
 constexpr double kHandshakeSeconds = 5.0;
+constexpr int kSecretRefusals = 5;       // by the store of this job, after which the secret is wrong
 constexpr double kGlanceSeconds = 0.02;  // between looks at whether the wait was interrupted
 
 Status check(const JoinInfo& info) {
@@ -84,6 +85,7 @@ class Joiner {
     while (true) {
       auto done = handshake.advance(store->get());
       if (!done && handshake.greeted()) refused_once_ = true;
+      if (!done && handshake.awaits_verdict()) ++secret_refusals_;
       if (!done) return tl::unexpected(done.error());
       if (*done) return store;
       if (!wait_for(store->get(), handshake.events(), deadline)) return tl::unexpected(handshake.late());
@@ -96,9 +98,10 @@ class Joiner {
   }
 
   // Whether trying again could not help. One who greets and then refuses is a store of another job, or an earlier join
-  // of ours that is about to close.
+  // of ours that is about to close. The store of this job refuses only a wrong secret; but a connection may end for
+  // another reason at that moment (the store makes room when strangers are too many), so it is asked a few times.
   bool is_final(const Error& error) {
-    if (forbidden_) return true;
+    if (forbidden_ || secret_refusals_ >= kSecretRefusals) return true;
     if (error.code != ErrorCode::refused || !refused_once_ || searching_) return false;
     if (first_refusal_.is_never()) first_refusal_ = Deadline::in(kRefusalSeconds);
     return first_refusal_.passed();
@@ -195,6 +198,7 @@ class Joiner {
   bool searching_ = false;     // the port is not known for sure
   bool forbidden_ = false;     // no secret, and not loopback
   bool refused_once_ = false;  // by one who speaks our protocol
+  int secret_refusals_ = 0;    // by a store of this job
   Deadline first_refusal_;
   Error last_;
 };

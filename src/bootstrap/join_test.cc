@@ -1,6 +1,7 @@
 #include "bootstrap/join.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,11 +189,36 @@ TEST(Join, DropsAWrongSecretWithoutDisturbingTheOthers) {
   std::thread rank_zero([&] { first = join(info_of(0, 2, port)); });
   JoinInfo intruder = info_of(1, 2, port);
   intruder.secret = "guess";
-  const auto refused = join(intruder);
+  // As ranks of torchrun do, which know only about where rank 0 listens.
+  intruder.endpoints.push_back({"127.0.0.1", free_port()});
+  Answer refused;
+  EXPECT_LT(seconds_of([&] { refused = join(intruder); }), 5) << "it waited for the end of its 20 s";
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::refused);
   EXPECT_NE(refused.error().message.find("different secret"), std::string::npos);
   EXPECT_TRUE(join(info_of(1, 2, port)));
+  rank_zero.join();
+  EXPECT_TRUE(first);
+}
+
+TEST(Join, WithoutASecretTurnsOtherUsersOfTheHostAway) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  const std::uint16_t port = free_port();
+  std::vector<JoinInfo> infos = ranks(2, port);
+  for (JoinInfo& info : infos) info.secret.clear();
+  const pid_t other = fork();
+  if (other == 0) {
+    if (::setuid(54321) != 0) _exit(1);
+    const auto answer = join(infos[1]);
+    ::unlink("/dev/shm/tutti-secret-54321");
+    _exit(!answer && answer.error().code == ErrorCode::refused ? 3 : 0);
+  }
+  Answer first;
+  std::thread rank_zero([&] { first = join(infos[0]); });
+  int status = 0;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 3) << "another user joined, or was not told that it is refused";
+  EXPECT_TRUE(join(infos[1]));
   rank_zero.join();
   EXPECT_TRUE(first);
 }
@@ -210,6 +236,42 @@ TEST(Join, IsNotDelayedByGarbageOrSilence) {
   rank_zero.join();
   EXPECT_TRUE(first);
   EXPECT_TRUE(second);
+}
+
+TEST(Store, LeavesDescriptorsToTheApplicationHoweverManyStrangersThereAre) {
+  const std::uint16_t port = free_port();
+  // A process of its own with few descriptors hosts the store; it counts what is left to it when all strangers are in.
+  std::array<int, 2> go{};
+  ASSERT_EQ(pipe(go.data()), 0);
+  const pid_t host = fork();
+  if (host == 0) {
+    const rlimit few{256, 256};
+    setrlimit(RLIMIT_NOFILE, &few);
+    Answer answer;
+    std::thread rank_zero([&] { answer = join(info_of(0, 2, port)); });
+    char ready = 0;
+    if (read(go[0], &ready, 1) != 1) _exit(1);
+    int opened = 0;
+    while (opened < 100 && dup(0) >= 0) ++opened;
+    if (opened < 100) _exit(2);
+    rank_zero.join();
+    _exit(answer ? 0 : 3);
+  }
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 400; ++i) strangers.push_back(connect_as_stranger(port));
+  // The one that came last is still welcome: the oldest have made room. Now all are accepted.
+  const Fd last = connect_as_stranger(port);
+  EXPECT_TRUE(authenticate(last.get(), Side::connector, Purpose::bootstrap, JobKey("secret"), Deadline::in(5)));
+  EXPECT_EQ(write(go[1], "x", 1), 1);
+  EXPECT_TRUE(join(info_of(1, 2, port)));
+  std::array<std::byte, 1> byte;
+  const auto oldest = recv_all(strangers.front().get(), byte, Deadline::in(1));
+  EXPECT_TRUE(!oldest && oldest.error().code == ErrorCode::system) << "the oldest was kept";
+  int status = 0;
+  waitpid(host, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "2: no descriptors left; 3: rank 0 did not join";
+  close(go[0]);
+  close(go[1]);
 }
 
 TEST(Join, SurvivesDamagedRequestsFromThoseWhoKnowTheSecret) {

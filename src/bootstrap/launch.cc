@@ -261,6 +261,8 @@ Result<LaunchInfo> launch_info(const Environment& environment) {
 }
 
 Result<LaunchInfo> from_environment() {
+  // Whoever named a file wants a secret: without it the job would run for anybody to join.
+  if (const Status secret = secret_status(); !secret) return tl::unexpected(secret.error());
   Environment environment;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;

@@ -1,35 +1,15 @@
 #include "bootstrap/store.hpp"
 
 #include <fmt/core.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <new>
 
+#include "base/thread.hpp"
 #include "bootstrap/store_loop.hpp"
 
 namespace tutti {
-namespace {
-
-// Signals are the application's: none is delivered to a thread of ours.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 Store::Store(std::shared_ptr<StoreProgress> progress, Fd doorbell)
     : progress_(std::move(progress)), doorbell_(std::move(doorbell)), owner_(::getpid()) {}
@@ -41,12 +21,14 @@ Result<std::unique_ptr<Store>> Store::start(std::vector<Fd> listeners, const Job
   auto loop = StoreLoop::make(std::move(listeners), key, doorbell.get(), progress);
   if (!loop) return tl::unexpected(loop.error());
   std::unique_ptr<Store> store(new Store(std::move(progress), std::move(doorbell)));
-  const SignalsBlocked blocked;
-  store->thread_ = std::thread([loop = std::move(*loop)]() mutable {
-    pthread_setname_np(pthread_self(), "tutti-store");
-    loop->run();
-    loop.reset();
+  // The thread takes the loop, and drops it before it ends: listeners close, and connections, when all are answered.
+  const auto owned = std::make_shared<std::unique_ptr<StoreLoop>>(std::move(*loop));
+  auto thread = start_thread("tutti-store", [owned] {
+    (*owned)->run();
+    owned->reset();
   });
+  if (!thread) return tl::unexpected(thread.error());
+  store->thread_ = std::move(*thread);
   return store;
 }
 

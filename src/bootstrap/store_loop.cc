@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -28,18 +29,34 @@ Error make_error(ErrorCode code, std::string message, int peer = -1) {
 
 }  // namespace
 
-void DropLog::dropped(const std::string& why) {
-  constexpr int kLines = 8;
-  constexpr double kSeconds = 10;
-  if (interval_.passed()) {
-    if (unsaid_ > 0) log::warn("dropped {} more connections to the store", unsaid_);
-    interval_ = Deadline::in(kSeconds);
-    lines_ = unsaid_ = 0;
-  }
-  if (lines_++ < kLines)
-    log::warn("dropped a connection to the store: {}", why);
+void DropLog::say(const std::string& why) {
+  constexpr double kSeconds = 1;
+  if (unsaid_ > 1)
+    log::warn("dropped {} connections to the store, the last one: {}", unsaid_, why);
   else
-    ++unsaid_;
+    log::warn("dropped a connection to the store: {}", why);
+  unsaid_ = 0;
+  again_ = Deadline::in(kSeconds);
+}
+
+void DropLog::dropped(const std::string& why) {
+  ++unsaid_;
+  if (again_.passed())
+    say(why);
+  else
+    last_ = why;
+}
+
+Deadline DropLog::catch_up() {
+  if (unsaid_ > 0 && again_.passed()) say(last_);
+  return unsaid_ > 0 ? again_ : Deadline::never();
+}
+
+std::size_t StoreLoop::stranger_limit() {
+  constexpr std::size_t kLeast = 16, kMost = 2048;
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return kLeast;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(descriptors.rlim_cur / 4, kLeast, kMost));
 }
 
 StoreLoop::StoreLoop(std::vector<Fd> listeners, const JobKey& key, int doorbell,
@@ -99,7 +116,8 @@ bool StoreLoop::over() const {
 }
 
 int StoreLoop::milliseconds_to_wait() const {
-  return Deadline::earlier(Deadline::earlier(next_expiry_, patience_), late_warning_).poll_milliseconds(60000);
+  const Deadline of_connections = Deadline::earlier(next_expiry_, next_words_);
+  return Deadline::earlier(Deadline::earlier(of_connections, patience_), late_warning_).poll_milliseconds(60000);
 }
 
 void StoreLoop::handle(Id id) {
@@ -125,7 +143,7 @@ void StoreLoop::accept_all(int listener) {
 }
 
 void StoreLoop::welcome(Accepted accepted) {
-  if (strangers_ >= kMaxStrangers) drop_oldest_stranger("too many connections that have not asked to join");
+  if (strangers_ >= stranger_limit_) drop_oldest_stranger("too many connections that have not asked to join");
   const Id id = next_id_++;
   Handshake handshake(Side::acceptor, Purpose::bootstrap, key_, accepted.peer);
   Connection connection{.socket = std::move(accepted.connection),
@@ -348,6 +366,7 @@ void StoreLoop::watch(Id id, Connection& connection) {
 }
 
 void StoreLoop::expire() {
+  next_words_ = drop_log_.catch_up();
   if (late_warning_.passed()) {
     late_warning_ = Deadline::never();
     log::warn("{} not joined yet", attendance_.absent());

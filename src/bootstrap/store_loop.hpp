@@ -28,23 +28,29 @@ struct StoreProgress {
   int newcomers = 0;
 };
 
-/// Warnings about dropped connections, a few per interval however many there are.
+/// Warnings about dropped connections: one a second, however many there are, with how many it stands for.
 class DropLog {
  public:
   /// `why` names the peer.
   void dropped(const std::string& why);
+  /// Says what was left unsaid, if its second is over; when to call it again.
+  Deadline catch_up();
 
  private:
-  Deadline interval_ = Deadline::in(0);
-  int lines_ = 0;
+  void say(const std::string& why);
+
+  Deadline again_ = Deadline::in(0);
   int unsaid_ = 0;
+  std::string last_;
 };
 
 class StoreLoop {
  public:
   static constexpr double kStrangerSeconds = 5;  // to prove the secret and ask to join
   static constexpr double kAnswerSeconds = 30;   // to take the answer
-  static constexpr std::size_t kMaxStrangers = 2048;
+  /// How many connections may be open that have not asked to join: a quarter of the process's descriptors, which the
+  /// application needs as well.
+  static std::size_t stranger_limit();
 
   static Result<std::unique_ptr<StoreLoop>> make(std::vector<Fd> listeners, const JobKey& key, int doorbell,
                                                  std::shared_ptr<StoreProgress> progress);
@@ -118,7 +124,9 @@ class StoreLoop {
   Id next_id_;
   std::map<Id, Connection> connections_;  // in the order they came
   std::size_t strangers_ = 0;             // in phase handshake or request
+  const std::size_t stranger_limit_ = stranger_limit();
   Deadline next_expiry_;
+  Deadline next_words_;  // of drop_log_
   Attendance attendance_;
   Deadline patience_;  // the least of those who wait
   double patience_was_ = 0;

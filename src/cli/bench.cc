@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include "cli/bench_case.hpp"
 #include "cli/bench_options.hpp"
@@ -12,6 +11,7 @@
 #include "cli/command.hpp"
 #include "cli/launch.hpp"
 #include "cli/parse.hpp"
+#include "cli/rank_threads.hpp"
 #include "communicator/install.hpp"
 #include "program/check.hpp"
 #include "program/format.hpp"
@@ -114,10 +114,13 @@ int run_threads(const BenchOptions& options, const Arguments& arguments) {
       return kBadUsage;
     }
   std::vector<int> statuses(communicators->size());
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < communicators->size(); ++rank)
-    threads.emplace_back([&, rank] { statuses[rank] = run_bench((*communicators)[rank], options, arguments); });
-  for (std::thread& thread : threads) thread.join();
+  const Status ran = run_ranks(*communicators, [&](std::size_t rank) {
+    statuses[rank] = run_bench((*communicators)[rank], options, arguments);
+  });
+  if (!ran) {
+    fmt::print(stderr, "tutti bench: {}\n", ran.error().message);
+    return 1;
+  }
   return *std::max_element(statuses.begin(), statuses.end());
 }
 

@@ -31,7 +31,9 @@ ordered_json environment() {
   ordered_json lines = ordered_json::array();
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
-    if (text.substr(0, 6) == "TUTTI_" && text.substr(0, 13) != "TUTTI_SECRET=") lines.push_back(std::string(text));
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.substr(0, 6) == "TUTTI_" && name != "TUTTI_SECRET" && name != "TUTTI_UNIQUE_ID")  // an id holds its secret
+      lines.push_back(std::string(text));
   }
   return lines;
 }

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "cli/flight_chart.hpp"
 #include "cli/parse.hpp"
+#include "cli/rank_threads.hpp"
 #include "cli/terminal.hpp"
 #include "communicator/install.hpp"
 #include "program/check.hpp"
@@ -46,21 +46,19 @@ Result<std::int64_t> run(const Program& program) {
   auto communicators = Communicator::create_threads(program.shape.ranks);
   if (!communicators) return tl::unexpected(communicators.error());
   std::vector<Result<std::int64_t>> outcomes(communicators->size(), std::int64_t{0});
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < communicators->size(); ++rank)
-    threads.emplace_back([&, rank] {
-      Communicator& communicator = (*communicators)[rank];
-      std::vector<float> vector(kBytes / sizeof(float));
-      for (std::size_t i = 0; i < vector.size(); ++i) vector[i] = static_cast<float>(i % 1000 + rank);
-      Status done = install_program(communicator, program);
-      if (done)
-        done = communicator.all_reduce(vector.data(), vector.data(), vector.size(), DataType::float32, Operator::sum);
-      if (!done) return void(outcomes[rank] = tl::unexpected(done.error()));
-      const auto ranks = communicators->size();
-      for (std::size_t i = 0; i < vector.size(); ++i)
-        if (vector[i] != static_cast<float>((i % 1000) * ranks + ranks * (ranks - 1) / 2)) ++*outcomes[rank];
-    });
-  for (std::thread& thread : threads) thread.join();
+  const Status ran = run_ranks(*communicators, [&](std::size_t rank) {
+    Communicator& communicator = (*communicators)[rank];
+    std::vector<float> vector(kBytes / sizeof(float));
+    for (std::size_t i = 0; i < vector.size(); ++i) vector[i] = static_cast<float>(i % 1000 + rank);
+    Status done = install_program(communicator, program);
+    if (done)
+      done = communicator.all_reduce(vector.data(), vector.data(), vector.size(), DataType::float32, Operator::sum);
+    if (!done) return void(outcomes[rank] = tl::unexpected(done.error()));
+    const auto ranks = communicators->size();
+    for (std::size_t i = 0; i < vector.size(); ++i)
+      if (vector[i] != static_cast<float>((i % 1000) * ranks + ranks * (ranks - 1) / 2)) ++*outcomes[rank];
+  });
+  if (!ran) return tl::unexpected(ran.error());
   std::int64_t wrong = 0;
   for (const auto& outcome : outcomes) {
     if (!outcome) return tl::unexpected(outcome.error());

@@ -24,6 +24,8 @@ struct Section {
 std::vector<Finding> examine_settings() {
   std::vector<Finding> findings;
   for (const std::string& line : setting_errors()) findings.push_back({Mark::bad, "value", line, "see tutti env"});
+  for (const std::string& line : setting_warnings())
+    findings.push_back({Mark::warn, "secret", line, "see docs/running.md"});
   for (const std::string& line : unknown_settings()) findings.push_back({Mark::warn, "name", line, "see tutti env"});
   if (findings.empty()) findings.push_back({Mark::ok, "environment", "every TUTTI_ variable is understood", ""});
   return findings;

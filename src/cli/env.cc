@@ -20,8 +20,10 @@ void print_json() {
                         {"default", info.fallback},
                         {"value", info.current},
                         {"help", info.help}});
-  const nlohmann::ordered_json document = {
-      {"settings", settings}, {"errors", setting_errors()}, {"unknown", unknown_settings()}};
+  const nlohmann::ordered_json document = {{"settings", settings},
+                                           {"errors", setting_errors()},
+                                           {"warnings", setting_warnings()},
+                                           {"unknown", unknown_settings()}};
   fmt::print("{}\n", document.dump(2));
 }
 
@@ -38,6 +40,8 @@ void print_table() {
     fmt::print("\n");
   }
   for (const std::string& line : setting_errors()) fmt::print("{} {}\n", paint("error:", Color::red, color), line);
+  for (const std::string& line : setting_warnings())
+    fmt::print("{} {}\n", paint("warning:", Color::yellow, color), line);
   for (const std::string& line : unknown_settings())
     fmt::print("{} {}\n", paint("warning:", Color::yellow, color), line);
 }

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
@@ -90,7 +91,9 @@ class Launcher {
     // A rank may have left something running that still holds its pipes: take what is there, wait for no more.
     for (Stream& stream : streams_)
       if (stream.source && stream.pump()) write_all(stream.target, stream.lines.finish());
-    if (ending_) signal_groups_left(SIGKILL);
+    if (ending_ || told_to_stop_) signal_groups_left(SIGKILL);
+    // Ranks that a signal ended, ours or the kill after it, ended because of what we were told.
+    if (told_to_stop_ && first_failure_.value_or(0) > 128) return 128 + *told_to_stop_;
     return first_failure_.value_or(0);
   }
 
@@ -172,10 +175,23 @@ class Launcher {
 
   // What the terminal sends reaches every process of our group by itself: only other groups need it from us.
   void forward(int number, bool from_terminal) {
-    const bool asks_to_end = number == SIGINT || number == SIGTERM;
-    if (asks_to_end && std::exchange(asked_to_end_, true)) return end_ranks();
+    if (number == SIGINT || number == SIGTERM) {
+      if (told_to_stop_) return signal_all(SIGKILL);  // told twice
+      stop(number);
+    }
+    forwarded_.insert(number);
     for (const RankProcess& rank : ranks_)
       if (rank.own_group || !from_terminal) rank.signal(number);
+    if (told_to_stop_ && number != SIGCONT) signal_all(SIGCONT);  // a stopped process hears nothing until it goes on
+  }
+
+  /// Says who wants the end. The ranks have `grace` to end by themselves.
+  void stop(int number) {
+    const int left = alive();
+    told_to_stop_ = number;
+    say(fmt::format("told to stop by SIG{}; ending {} rank{}{}", ::sigabbrev_np(number), left, left == 1 ? "" : "s",
+                    number == SIGINT ? " (Ctrl-C again to kill)" : ""));
+    if (kill_at_.is_never()) kill_at_ = Deadline::in(options_.grace);
   }
 
   void reap() {
@@ -195,7 +211,12 @@ class Launcher {
     if (first) first_failure_ = status;
     const std::string what = fmt::format("rank {} (pid {}) {}", rank.rank, rank.pid, describe_end(rank.wait_status));
     if (options_.keep_going) return say(what);
-    if (!first) return;
+    if (!first || told_to_stop_) return;
+    // A signal that we passed on is no fault of the rank.
+    if (alive() > 0 && WIFSIGNALED(rank.wait_status) && forwarded_.count(WTERMSIG(rank.wait_status)) != 0) {
+      stop(WTERMSIG(rank.wait_status));
+      return end_ranks();
+    }
     say(alive() > 0 ? what + "; ending the others" : what);
     end_ranks();
   }
@@ -228,7 +249,8 @@ class Launcher {
   std::vector<Stream> streams_;
   std::optional<int> first_failure_;
   Deadline kill_at_;
-  bool asked_to_end_ = false;
+  std::optional<int> told_to_stop_;  // by this signal
+  std::set<int> forwarded_;          // signals passed on to ranks
   bool ending_ = false;
 };
 

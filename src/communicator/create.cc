@@ -254,6 +254,7 @@ Deadline join_deadline(const Options& options) {
 void report_settings_once() {
   static const bool reported = [] {
     for (const std::string& line : setting_errors()) log::error("{}", line);
+    for (const std::string& line : setting_warnings()) log::warn("{}", line);
     for (const std::string& line : unknown_settings()) log::warn("{}", line);
     return true;
   }();

@@ -2,15 +2,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "communicator/calls.hpp"
+#include "communicator/deliberation.hpp"
 #include "communicator/impl.hpp"
-#include "control/agreement.hpp"
 
 namespace tutti {
 namespace {
@@ -89,71 +87,6 @@ Identity identity_of(const CommunicatorImpl& parent, const std::vector<int>& ran
   return identity;
 }
 
-/// An agreement under way, fed by the calling thread and by whoever delivers messages.
-class Deliberation : public std::enable_shared_from_this<Deliberation> {
- public:
-  Deliberation(const std::shared_ptr<CommunicatorImpl>& impl, double seconds)
-      : impl_(impl), agreement_(impl->size(), impl->rank(), {seconds, 1.0}) {}
-
-  Result<Survivors> run(Blob blob) {
-    const auto impl = impl_.lock();
-    impl->on_agreement([self = shared_from_this()](const Message& message) { self->hear(message); });
-    std::unique_lock lock(mutex_);
-    dead_ = impl->dead_ranks();
-    agreement_.start(now(), dead_, std::move(blob));
-    while (!agreement_.result()) {
-      flush(lock);
-      if (agreement_.result()) break;
-      const double wait = std::clamp(agreement_.next_tick() - now(), 0.001, 0.05);
-      changed_.wait_for(lock, std::chrono::duration<double>(wait));
-      for (const int rank : impl->dead_ranks())
-        if (std::find(dead_.begin(), dead_.end(), rank) == dead_.end()) {
-          dead_.push_back(rank);
-          agreement_.on_death(now(), rank);
-        }
-      agreement_.tick(now());
-    }
-    flush(lock);
-    return *agreement_.result();
-  }
-
- private:
-  static double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
-
-  void hear(const Message& message) {
-    std::unique_lock lock(mutex_);
-    agreement_.on_message(now(), message.from, message.body);
-    flush(lock);
-    changed_.notify_all();
-  }
-
-  /// Sends what is to be sent, unlocked: in one process delivery may come back to us.
-  void flush(std::unique_lock<std::mutex>& lock) {
-    const auto impl = impl_.lock();
-    auto outgoing = agreement_.take_outgoing();
-    if (outgoing.empty() || impl == nullptr) return;
-    lock.unlock();
-    for (auto& each : outgoing) {
-      Message message;
-      message.kind = Message::Kind::agreement;
-      message.from = impl->rank();
-      message.to = each.member;
-      message.body = std::move(each.bytes);
-      const int process = impl->identity().members[static_cast<std::size_t>(each.member)].process;
-      impl->job()->send(impl->identity().id, process, message);
-    }
-    lock.lock();
-  }
-
-  std::weak_ptr<CommunicatorImpl> impl_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Agreement agreement_;
-  std::vector<int> dead_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
@@ -198,6 +131,16 @@ Result<Communicator> Communicator::duplicate() {
 }
 
 Result<Communicator> Communicator::shrink(double seconds) {
+  ShrinkOptions options;
+  options.seconds = seconds;
+  return shrink(options);
+}
+
+Result<Communicator> Communicator::shrink(const ShrinkOptions& options) {
+  for (const int dead : options.dead)
+    if (dead < 0 || dead >= size() || dead == rank())
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("shrink: dead rank {} is not one of the other {} ranks", dead, size() - 1));
   // Nothing of this communicator may move any more, here or on the others.
   Error error;
   error.code = ErrorCode::aborted;
@@ -208,9 +151,13 @@ Result<Communicator> Communicator::shrink(double seconds) {
   const SegmentName& name = segment->name();
   Blob blob(sizeof name);
   std::memcpy(blob.data(), &name, sizeof name);
-  const auto deliberation = std::make_shared<Deliberation>(impl_, seconds);
-  const Result<Survivors> survivors = deliberation->run(std::move(blob));
-  if (!survivors) return tl::unexpected(survivors.error());
+  const auto deliberation = std::make_shared<Deliberation>(*impl_, options);
+  Result<Survivors> survivors = deliberation->run(*impl_, std::move(blob));
+  if (!survivors) {
+    survivors.error().rank = rank();
+    survivors.error().operation = "shrink";
+    return tl::unexpected(survivors.error());
+  }
   std::vector<SegmentName> names;
   for (const Blob& each : survivors->blobs) {
     SegmentName other;

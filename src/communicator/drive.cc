@@ -296,20 +296,22 @@ bool CommunicatorImpl::service() {
   // Something may move all the time and yet not what an operation waits for.
   if (++polls_ % kPollsPerLook == 0) look(ticks());
   if (has_mail_.load(std::memory_order_acquire)) take_mail();
-  if (!shares_process_) return service_all();
-  // A rank of this process that fails waits until we are outside, before its caller may free what we read.
-  inside_.store(true, std::memory_order_seq_cst);
-  const bool whole = !broken_.load(std::memory_order_seq_cst);
-  const bool moved = whole && service_all();
-  inside_.store(false, std::memory_order_release);
-  return whole ? moved : service_all();
-}
-
-bool CommunicatorImpl::service_all() {
   if (broken_.load(std::memory_order_acquire)) {
     fail_all();
     return true;
   }
+  if (!host_->shares_process()) return advance_all();
+  // A rank of this process that fails waits until we are outside, before its caller may free what we read. So nothing
+  // in between may wait for another rank.
+  if (!host_->begin_touching()) return false;
+  const struct Touching {
+    Host& host;
+    ~Touching() { host.end_touching(); }  // also if a user's operator throws
+  } touching{*host_};
+  return advance_all();
+}
+
+bool CommunicatorImpl::advance_all() {
   bool moved = uses_tcp_ && job_->tcp()->progress();
   if (collectives_.active != nullptr) moved |= advance(collectives_);
   for (std::size_t i = 0; i < active_ends_.size(); ++i) {

@@ -154,10 +154,10 @@ Status share(CommunicatorImpl& impl, Growth& growth) {
 /// Ends the wait for newcomers: a rank was lost, or abort() was called.
 Status still_whole(const CommunicatorImpl& impl) {
   if (Status status = impl.status(); !status) return status;
-  const std::vector<int> gone = impl.dead_ranks();
+  const std::vector<Loss> gone = impl.losses();
   if (gone.empty()) return {};
-  auto failure = fail(ErrorCode::rank_died, fmt::format("rank {} has left", gone.front()));
-  failure.value().peer = gone.front();
+  auto failure = fail(ErrorCode::rank_died, fmt::format("rank {} has left", gone.front().member));
+  failure.value().peer = gone.front().member;
   return failure;
 }
 

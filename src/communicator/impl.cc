@@ -28,6 +28,10 @@ HostLayout layout_of(const Identity& identity) {
   return layout;
 }
 
+/// How long a rank that gives up waits for peers in other processes to come out of a step that writes into its memory.
+/// One step takes milliseconds; a process that takes longer stands still, and the memory is taken away from it.
+constexpr double kStandstillSeconds = 0.5;
+
 /// Whether the ranks of our host are more than the cores they may run on. Ranks may be bound to one core each.
 bool is_crowded(const Identity& identity) {
   const std::uint64_t host = identity.members[static_cast<std::size_t>(identity.rank)].host;
@@ -59,14 +63,9 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       options_(options),
       layout_(layout_of(identity_)),
       host_(std::move(host)),
-      departed_(identity_.members.size()),
-      dead_(identity_.members.size()) {
+      departed_(identity_.members.size()) {
   wait_policy_ = WaitPolicy::of(is_crowded(identity_));
   uses_tcp_ = layout_.hosts > 1;
-  for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
-    if (static_cast<int>(peer) != rank() &&
-        identity_.members[peer].process == identity_.members[static_cast<std::size_t>(rank())].process)
-      shares_process_ = true;
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_ptr<Job> job, Identity identity,
@@ -145,53 +144,76 @@ void CommunicatorImpl::break_with(Error error, bool tell) {
   job_->broadcast(identity_.id, message);
 }
 
-void CommunicatorImpl::process_ended(int process, const Error& why, bool died) {
+void CommunicatorImpl::process_left(int process) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
+    if (identity_.members[peer].process == process) departed_[peer] = Certainty::known;
+}
+
+void CommunicatorImpl::process_died(int process, const Death& death) {
   int first = -1;
   {
     const std::lock_guard lock(mutex_);
     for (std::size_t peer = 0; peer < identity_.members.size(); ++peer) {
       if (identity_.members[peer].process != process) continue;
-      departed_[peer] = true;
-      dead_[peer] = dead_[peer] || died;
-      if (first < 0) first = static_cast<int>(peer);
+      if (!departed_[peer] && first < 0) first = static_cast<int>(peer);
+      departed_[peer] = std::max(departed_[peer].value_or(Certainty::presumed), death.certainty);
     }
   }
-  if (first < 0 || !died) return;
+  if (first < 0) return;
   Error error;
   error.code = ErrorCode::rank_died;
   error.rank = rank();
   error.peer = first;
-  error.message = fmt::format("rank {} died ({})", first, why.message);
+  error.message = fmt::format("rank {} {} ({})", first,
+                              death.certainty == Certainty::known ? "died" : "is presumed dead", death.error.message);
   log::error("{}", error.to_string());
   break_with(std::move(error), false);
 }
 
-std::vector<int> CommunicatorImpl::dead_ranks() const {
+std::vector<Loss> CommunicatorImpl::losses() const {
   const std::lock_guard lock(mutex_);
-  std::vector<int> ranks;
+  std::vector<Loss> losses;
   for (std::size_t peer = 0; peer < departed_.size(); ++peer)
-    if (departed_[peer]) ranks.push_back(static_cast<int>(peer));
-  return ranks;
+    if (departed_[peer]) losses.push_back({static_cast<int>(peer), *departed_[peer]});
+  return losses;
 }
 
-void CommunicatorImpl::on_agreement(AgreementHandler handler) {
+std::uint32_t CommunicatorImpl::begin_agreement() {
+  const std::lock_guard lock(mutex_);
+  agreement_handler_ = nullptr;
+  return ++agreements_;
+}
+
+void CommunicatorImpl::on_agreement(const AgreementHandler& handler) {
   std::vector<Message> early;
   {
     const std::lock_guard lock(mutex_);
     agreement_handler_ = handler;
-    if (handler != nullptr) early.swap(early_agreement_);
+    const auto later = std::stable_partition(early_agreement_.begin(), early_agreement_.end(),
+                                             [&](const Message& message) { return message.number <= agreements_; });
+    early.assign(std::make_move_iterator(early_agreement_.begin()), std::make_move_iterator(later));
+    early_agreement_.erase(early_agreement_.begin(), later);
   }
   for (const Message& message : early) handler(message);
 }
 
+/// Makes the memory of calls that fail their callers' again: when this returns, nobody else touches it. Peers of other
+/// processes that do not come out of a step in time (they may stand still) lose what they could write into.
 void CommunicatorImpl::leave_peers_alone() {
   plans_->drop_links();
-  if (shares_process_) job_->wait_outside(identity_.id, this);
-}
-
-void CommunicatorImpl::wait_outside() const {
-  const Deadline deadline = Deadline::in(5);
-  while (inside_.load(std::memory_order_seq_cst) && !deadline.passed()) sched_yield();
+  if (collectives_.active == nullptr && active_ends_.empty()) return;
+  const std::vector<int> at_it = host_->stop_peers(kStandstillSeconds);
+  if (at_it.empty() || collectives_.active == nullptr) return;
+  for (const Execution::Exposed& buffer : collectives_.active->execution.exposed()) {
+    if (buffer.memory == nullptr || buffer.bytes == 0) continue;
+    if (const Status revoked = revoke(buffer.memory, buffer.bytes); !revoked)
+      log::error("rank {}: rank {} may still write into the {} bytes at {}: {}", rank(), at_it.front(), buffer.bytes,
+                 buffer.memory, revoked.error().message);
+    else
+      log::debug("rank {}: rank {} is still in the operation; it can no longer write into the {} bytes at {}", rank(),
+                 at_it.front(), buffer.bytes, buffer.memory);
+  }
 }
 
 }  // namespace tutti

@@ -22,6 +22,7 @@
 #include "communicator/operation.hpp"
 #include "communicator/plans.hpp"
 #include "communicator/seats.hpp"
+#include "control/agreement.hpp"
 #include "engine/waiter.hpp"
 #include "monitor/operation_log.hpp"
 #include "profiler/profiler.hpp"
@@ -106,21 +107,22 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// Ends everything with this error; `tell`: peers too. The first error stays.
   void break_with(Error error, bool tell);
   void hear(const Message& message);
-  void process_ended(int process, const Error& error, bool died);
-  /// Ranks whose processes are known to be dead.
-  std::vector<int> dead_ranks() const;
+  /// Told again once a presumed death is known.
+  void process_died(int process, const Death& death);
+  void process_left(int process);
+  /// Ranks whose processes have died, are presumed to have, or have left.
+  std::vector<Loss> losses() const;
 
-  /// For shrink: messages of the agreement as they come.
+  /// For shrink: returns the number of the agreement that begins, which all ranks count alike.
+  std::uint32_t begin_agreement();
+  /// Hands over messages of the agreement that has begun, those that came before included.
   using AgreementHandler = std::function<void(const Message&)>;
-  void on_agreement(AgreementHandler handler);
+  void on_agreement(const AgreementHandler& handler);
 
   /// Its user has no more need of it: ends what is under way, so that nothing touches the user's memory any more, and
   /// reports calls that differed from other ranks' and were not noticed. Threads of ours may still look at it for a
   /// while, even beyond the end of main().
   void let_go();
-
-  /// Waits until this rank is not in the middle of a step.
-  void wait_outside() const;
 
   /// Numbers the communicators made from this one, in call order.
   std::uint64_t next_child() { return ++children_; }
@@ -159,7 +161,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   bool nothing_pending(const Lane& lane);
   void forget();
   bool service();
-  bool service_all();
+  bool advance_all();
   void take_mail();
   Lane& lane_of(const Call& call);
   void begin(Lane& lane, Operation& operation);
@@ -231,8 +233,6 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   WaitPolicy wait_policy_;
   WaitHabit wait_habit_;
   bool uses_tcp_ = false;
-  bool shares_process_ = false;
-  std::atomic<bool> inside_{false};  // in the middle of steps; kept only where ranks share the process
 
   std::atomic<bool> token_{false};
   std::atomic<bool> broken_{false};
@@ -251,11 +251,11 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   mutable std::mutex mutex_;  // what follows
   std::vector<std::shared_ptr<Operation>> mail_;
   std::unique_ptr<Error> broken_error_;
-  std::vector<bool> departed_;  // per rank: its process has left or died
-  std::vector<bool> dead_;
+  std::vector<std::optional<Certainty>> departed_;  // per rank: its process has left or died
   std::map<int, Message> answers_;
   std::map<int, Message> end_answers_;
   AgreementHandler agreement_handler_;
+  std::uint32_t agreements_ = 0;  // that have begun
   std::vector<Message> early_agreement_;
 };
 

@@ -4,11 +4,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/thread.hpp"
 #include "communicator/clock_follower.hpp"
+#include "communicator/deliberation.hpp"
 #include "communicator/impl.hpp"
 #include "control/control.hpp"
 #include "transport/tcp/tcp.hpp"
@@ -17,6 +18,12 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kMoves = 0x6d6f766573;  // a topic that is no communicator's
+// Longer than a rank takes to give up, with the default of shrink(); those who chose longer ones have left by then.
+constexpr double kAnswerSeconds = 60;
+constexpr std::size_t kDeliberations = 64;
+
+/// Set while the transport's thread runs a handler of a job, which may hold the last reference to that job.
+thread_local bool t_on_transport_thread = false;
 
 /// The jobs of this process, so that one that exits without destroying its communicators still says goodbye: its peers
 /// are to see a rank that left, not one that died.
@@ -86,7 +93,7 @@ Job::~Job() {
   control_->remove_topic(kMoves);
   control_->unsubscribe(deaths_);
   control_->unsubscribe(leaves_);
-  const bool in_handler = control_->on_control_thread();
+  const bool in_handler = control_->on_control_thread() || t_on_transport_thread;
   auto end = [tcp = std::move(tcp_), control = std::move(control_)]() mutable {
     tcp.reset();  // what is queued goes out first
     control->leave();
@@ -94,10 +101,19 @@ Job::~Job() {
     Departures::of_process().ended();
   };
   // A handler may hold the last communicator; it cannot wait for the end of its own thread.
-  if (in_handler)
-    std::thread(std::move(end)).detach();
-  else
+  if (!in_handler) {
     end();
+    return;
+  }
+  const auto shared = std::make_shared<decltype(end)>(std::move(end));
+  if (auto thread = start_thread("tutti-leave", [shared] { (*shared)(); }); thread) {
+    thread->detach();
+    return;
+  }
+  // Nobody can end them: they live as long as the process.
+  log::warn("a job that has ended keeps its threads and ports: no thread could be started to close them");
+  [[maybe_unused]] const auto* const kept = new std::shared_ptr(shared);
+  Departures::of_process().ended();
 }
 
 void Job::leave() {
@@ -112,11 +128,13 @@ void Job::watch() {
   } else {
     ClockFollower::is_own();  // ranks that all share a host share its clock
   }
-  deaths_ = control_->on_death([this](int process, const Error& error) {
-    if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, error);
-    process_ended(process, error, true);
+  deaths_ = control_->on_death([this](int process, const Death& death) {
+    if (tcp_ != nullptr) tcp_->close_peer(endpoint_of(process).id, death.error);
+    for (const auto& communicator : everyone()) communicator->process_died(process, death);
   });
-  leaves_ = control_->on_leave([this](int process) { process_ended(process, {}, false); });
+  leaves_ = control_->on_leave([this](int process) {
+    for (const auto& communicator : everyone()) communicator->process_left(process);
+  });
 }
 
 // Ports that come back with another address are told to all, and theirs heard of.
@@ -127,7 +145,9 @@ void Job::follow_moves() {
   });
   tcp_->on_move([weak = weak_from_this()](const Endpoint& own) {
     const std::string text = own.to_string();
+    t_on_transport_thread = true;
     if (const auto job = weak.lock()) job->control_->broadcast(kMoves, std::as_bytes(std::span(text)));
+    t_on_transport_thread = false;
   });
 }
 
@@ -145,9 +165,9 @@ void Job::enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& comm
   // What happened before it was enrolled.
   for (const Member& member : communicator->identity().members) {
     if (const auto death = control_->death_of(member.process))
-      communicator->process_ended(member.process, *death, true);
+      communicator->process_died(member.process, *death);
     else if (control_->has_left(member.process))
-      communicator->process_ended(member.process, {}, false);
+      communicator->process_left(member.process);
   }
 }
 
@@ -160,7 +180,41 @@ void Job::dismiss(std::uint64_t id, const CommunicatorImpl*) {
     last = members.empty();
     if (last) communicators_.erase(id);
   }
-  if (last && control_ != nullptr) control_->remove_topic(id);
+  if (last && control_ != nullptr && kept(id).empty()) control_->remove_topic(id);
+  forget_old();
+}
+
+void Job::keep(std::shared_ptr<Deliberation> deliberation) {
+  {
+    const std::lock_guard lock(mutex_);
+    kept_.push_back({std::move(deliberation), Deadline::in(kAnswerSeconds)});
+  }
+  forget_old();
+}
+
+// Deliberations whose time is over, and the topics that only they listened to.
+void Job::forget_old() {
+  std::vector<std::uint64_t> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!kept_.empty() && (kept_.front().until.passed() || kept_.size() > kDeliberations)) {
+      const std::uint64_t id = kept_.front().deliberation->id();
+      kept_.pop_front();
+      const bool others =
+          std::any_of(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.deliberation->id() == id; });
+      if (!others && !communicators_.contains(id)) unused.push_back(id);
+    }
+  }
+  if (control_ == nullptr) return;
+  for (const std::uint64_t id : unused) control_->remove_topic(id);
+}
+
+std::vector<std::shared_ptr<Deliberation>> Job::kept(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Deliberation>> found;
+  for (const Kept& each : kept_)
+    if (each.deliberation->id() == id) found.push_back(each.deliberation);
+  return found;
 }
 
 std::vector<std::shared_ptr<CommunicatorImpl>> Job::members(std::uint64_t id) {
@@ -182,6 +236,9 @@ std::vector<std::shared_ptr<CommunicatorImpl>> Job::everyone() {
 }
 
 void Job::deliver(std::uint64_t id, const Message& message) {
+  if (message.kind == Message::Kind::agreement)
+    for (const auto& deliberation : kept(id))
+      if (message.to == deliberation->rank()) return deliberation->hear(message);
   for (const auto& communicator : members(id)) communicator->hear(message);
 }
 
@@ -198,20 +255,15 @@ void Job::broadcast(std::uint64_t id, const Message& message) {
   if (control_ != nullptr) control_->broadcast(id, message.encode());
 }
 
-void Job::send(std::uint64_t id, int process, const Message& message) {
-  if (process == self_)
+Status Job::send(std::uint64_t id, int process, const Message& message) {
+  if (process == self_) {
     deliver(id, message);
-  else if (control_ != nullptr)
-    control_->send(process, id, message.encode());
-}
-
-void Job::process_ended(int process, const Error& error, bool died) {
-  for (const auto& communicator : everyone()) communicator->process_ended(process, error, died);
-}
-
-void Job::wait_outside(std::uint64_t id, const CommunicatorImpl* self) {
-  for (const auto& communicator : members(id))
-    if (communicator.get() != self) communicator->wait_outside();
+    return {};
+  }
+  if (control_ == nullptr) return {};
+  Status sent = control_->send(process, id, message.encode());
+  if (!sent) log::error("a message to process {} was not sent: {}", process, sent.error().message);
+  return sent;
 }
 
 }  // namespace tutti

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "communicator/message.hpp"
 #include "transport/tcp/endpoint.hpp"
 
@@ -18,6 +20,7 @@ namespace tutti {
 class ClockFollower;
 class CommunicatorImpl;
 class Control;
+class Deliberation;
 class Tcp;
 
 class Job : public std::enable_shared_from_this<Job> {
@@ -50,15 +53,12 @@ class Job : public std::enable_shared_from_this<Job> {
 
   /// To every rank of the communicator, the sender's own process included.
   void broadcast(std::uint64_t id, const Message& message);
-  /// To the ranks of the communicator in one process.
-  void send(std::uint64_t id, int process, const Message& message);
+  /// To the ranks of the communicator in one process. invalid_argument: the message is too long, and is not sent.
+  Status send(std::uint64_t id, int process, const Message& message);
 
-  /// Waits until no other rank of the communicator in this process is in the middle of a step: they have all seen
-  /// that it is broken then, and touch nobody's memory any more.
-  void wait_outside(std::uint64_t id, const CommunicatorImpl* self);
-
-  /// Tells every communicator that a process has died, or left in order.
-  void process_ended(int process, const Error& error, bool died);
+  /// Has a deliberation that is over answer ranks that are not done with it, for kAnswerSeconds: its communicator may
+  /// be gone by then.
+  void keep(std::shared_ptr<Deliberation> deliberation);
 
  private:
   void follow_moves();
@@ -66,6 +66,13 @@ class Job : public std::enable_shared_from_this<Job> {
   void hear(std::uint64_t id, std::span<const std::byte> bytes);
   std::vector<std::shared_ptr<CommunicatorImpl>> members(std::uint64_t id);
   std::vector<std::shared_ptr<CommunicatorImpl>> everyone();
+  std::vector<std::shared_ptr<Deliberation>> kept(std::uint64_t id);
+  void forget_old();
+
+  struct Kept {
+    std::shared_ptr<Deliberation> deliberation;
+    Deadline until;
+  };
 
   int self_ = 0;
   std::atomic<std::uint64_t> id_{0};
@@ -78,6 +85,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::uint64_t leaves_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<CommunicatorImpl>>> communicators_;
+  std::deque<Kept> kept_;  // oldest first
 };
 
 }  // namespace tutti

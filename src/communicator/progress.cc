@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <thread>
+#include <utility>
 
+#include "base/log.hpp"
+#include "base/thread.hpp"
 #include "communicator/impl.hpp"
 
 namespace tutti {
@@ -22,19 +23,18 @@ void Progress::attend(const std::shared_ptr<CommunicatorImpl>& communicator) {
   };
   if (std::none_of(attended_.begin(), attended_.end(), same)) attended_.push_back(communicator);
   if (thread_owner_ != ::getpid()) {
-    thread_owner_ = ::getpid();
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    std::thread([this] { loop(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    // Without the thread an operation moves only when somebody waits for it or tests it; the next one tries again.
+    if (auto thread = start_thread("tutti-progress", [this] { loop(); }); thread) {
+      thread->detach();
+      thread_owner_ = ::getpid();
+    } else if (!std::exchange(told_, true)) {
+      log::warn("{}; operations move only when they are waited for", thread.error().message);
+    }
   }
   changed_.notify_one();
 }
 
 void Progress::loop() {
-  pthread_setname_np(pthread_self(), "tutti-progress");
   Waiter waiter(WaitPolicy::of(true));
   std::vector<std::shared_ptr<CommunicatorImpl>> current;
   while (true) {

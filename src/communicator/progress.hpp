@@ -26,6 +26,7 @@ class Progress {
   std::condition_variable changed_;
   std::vector<std::weak_ptr<CommunicatorImpl>> attended_;  // operations under way keep theirs alive
   int thread_owner_ = 0;                                   // pid of the process whose thread runs
+  bool told_ = false;                                      // that no thread could be started
 };
 
 }  // namespace tutti

@@ -143,7 +143,7 @@ void CommunicatorImpl::inquire(Operation& operation, int peer) {
   bool departed = false;
   {
     const std::lock_guard lock(mutex_);
-    departed = departed_[static_cast<std::size_t>(peer)];
+    departed = departed_[static_cast<std::size_t>(peer)].has_value();
   }
   // What it had left for us may have come after we looked last: it is missed only if we still wait at the next look.
   if (departed && std::exchange(operation.missed, peer) != peer) return;
@@ -311,7 +311,7 @@ void CommunicatorImpl::hear(const Message& message) {
       AgreementHandler handler;
       {
         const std::lock_guard lock(mutex_);
-        if (agreement_handler_ == nullptr)
+        if (agreement_handler_ == nullptr || message.number > agreements_)
           early_agreement_.push_back(message);
         else
           handler = agreement_handler_;

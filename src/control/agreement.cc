@@ -8,6 +8,7 @@
 namespace tutti {
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kLastTerm = 1 << 30;  // no honest run comes near; keeps arithmetic on terms from the wire safe
 
 std::size_t count(const std::vector<bool>& set) {
@@ -23,21 +24,27 @@ std::vector<int> listed(const std::vector<bool>& set) {
 
 }  // namespace
 
-Agreement::Agreement(int members, int self, AgreementTiming timing)
-    : members_(members), self_(self), timing_(timing), dead_(members), joins_(members) {}
+Agreement::Agreement(int members, int self, AgreementTiming timing, Quorum quorum)
+    : members_(members),
+      self_(self),
+      timing_(timing),
+      quorum_(quorum),
+      dead_(members),
+      presumed_(members),
+      joins_(members) {}
 
-void Agreement::start(double now, std::span<const int> dead, Blob blob) {
+void Agreement::start(double now, std::span<const Loss> losses, Blob blob) {
   if (started_) return;
+  for (const Loss& loss : losses)
+    if (loss.member != self_) on_death(now, loss);
   started_ = true;
   blob_ = std::move(blob);
-  for (const int member : dead)
-    if (member >= 0 && member < members_ && member != self_) dead_[member] = true;
   join_deadline_ = now + timing_.join_wait;
   limit_ = join_deadline_ + 6 * timing_.grace;
   last_limit_ = limit_ + timing_.join_wait + 6 * timing_.grace;
   if (dead_[self_]) {  // declared dead before it started
     dead_[self_] = false;
-    on_death(now, self_);
+    on_death(now, {self_, Certainty::known});
     return;
   }
   enter_term(now, 0);
@@ -53,13 +60,18 @@ void Agreement::on_message(double now, int from, std::span<const std::byte> byte
   receive(now, from, bytes);
 }
 
-void Agreement::on_death(double now, int member) {
-  if (member < 0 || member >= members_ || dead_[member]) return;
+void Agreement::on_death(double now, Loss loss) {
+  const int member = loss.member;
+  if (member < 0 || member >= members_) return;
+  const bool known = loss.certainty == Certainty::known;
+  const bool news = !dead_[member];
+  if (!news && !(known && presumed_[member])) return;
   dead_[member] = true;
+  presumed_[member] = !known;
   if (!open()) return;
   if (member == self_) {
     result_ = fail(ErrorCode::rank_died, "the other members declared this one dead");
-  } else if (member == leader_of(term_)) {
+  } else if (news && member == leader_of(term_)) {
     enter_term(now, term_ + 1);
   } else if (leading()) {
     count_accepts(now);
@@ -69,6 +81,7 @@ void Agreement::on_death(double now, int member) {
 
 void Agreement::tick(double now) {
   if (!open()) return;
+  if (leading() && now >= refuse_at_) return refuse();
   if (now >= limit_) return give_up();
   if (now < wait_until_) return;
   if (!leading()) return enter_term(now, term_ + 1);
@@ -77,9 +90,10 @@ void Agreement::tick(double now) {
 }
 
 double Agreement::next_tick() const {
-  if (!open()) return std::numeric_limits<double>::infinity();
-  const bool only_limit = leading() && (poll_ ? poll_->proposal.adopted() : overdue_);
-  return only_limit ? limit_ : std::min(wait_until_, limit_);
+  if (!open()) return kNever;
+  if (!leading()) return std::min(wait_until_, limit_);
+  const bool waits = !(poll_ ? poll_->proposal.adopted() : overdue_);
+  return std::min({waits ? wait_until_ : kNever, refuse_at_, limit_});
 }
 
 void Agreement::receive(double now, int from, std::span<const std::byte> bytes) {
@@ -99,6 +113,8 @@ void Agreement::receive(double now, int from, std::span<const std::byte> bytes) 
       return receive_commit(in);
     case Kind::dead:
       return receive_dead(now, in);
+    case Kind::refuse:
+      return receive_refuse(now, from, in);
   }
 }
 
@@ -112,6 +128,7 @@ void Agreement::receive_join(double now, int from, WireReader& in) {
   }
   if (!in.complete() || term < 0 || term >= kLastTerm || leader_of(term) != self_) return;
   if (decision_) return send(from, encode_commit());
+  if (result_) return send(from, encode_dead(only_self(), Members(members_)));  // it gave up
   if (!open()) return;
   if (term < term_) return send(from, encode_follow());
   if (term > term_) enter_term(now, term);
@@ -158,18 +175,18 @@ void Agreement::receive_propose(double now, int from, WireReader& in) {
   if (!proposal->set[self_]) return;
 
   // The leader may not know yet; a set without the dead is worth another round.
-  Members known_dead(members_);
-  for (int member = 0; member < members_; ++member) known_dead[member] = proposal->set[member] && dead_[member];
-  WireWriter out;
-  if (!proposal->adopted() && count(known_dead) != 0) {
-    out.put(Kind::dead);
-    out.put_set(known_dead);
-  } else {
-    out.put(Kind::accept);
-    out.put(proposal->ballot.term);
-    out.put(proposal->ballot.round);
-    accepted_ = std::move(proposal);
+  Members known(members_);
+  Members presumed(members_);
+  for (const int member : listed(proposal->set)) {
+    known[member] = dead_[member] && !presumed_[member];
+    presumed[member] = presumed_[member];
   }
+  if (!proposal->adopted() && count(known) + count(presumed) != 0) return send(from, encode_dead(known, presumed));
+  WireWriter out;
+  out.put(Kind::accept);
+  out.put(proposal->ballot.term);
+  out.put(proposal->ballot.round);
+  accepted_ = std::move(proposal);
   send(from, out.take());
 }
 
@@ -193,9 +210,20 @@ void Agreement::receive_commit(WireReader& in) {
 }
 
 void Agreement::receive_dead(double now, WireReader& in) {
-  const Members dead = in.get_set(members_);
+  const Members known = in.get_set(members_);
+  const Members presumed = in.get_set(members_);
   if (!in.complete()) return;
-  for (const int member : listed(dead)) on_death(now, member);
+  for (const int member : listed(known)) on_death(now, {member, Certainty::known});
+  for (const int member : listed(presumed)) on_death(now, {member, Certainty::presumed});
+}
+
+// A leader that lacks a quorum speaks for those who follow it. To others it has only given up.
+void Agreement::receive_refuse(double now, int from, WireReader& in) {
+  const int term = in.get<int>();
+  const Members silent = in.get_set(members_);
+  if (!in.complete()) return;
+  if (!open() || term != term_ || from != leader_of(term_)) return on_death(now, {from, Certainty::known});
+  result_ = tl::unexpected(no_quorum(silent));
 }
 
 void Agreement::enter_term(double now, int term) {
@@ -204,6 +232,7 @@ void Agreement::enter_term(double now, int term) {
   term_ = term;
   round_ = 0;
   overdue_ = false;
+  refuse_at_ = kNever;
   poll_.reset();
   std::fill(joins_.begin(), joins_.end(), std::nullopt);
   wait_until_ = std::max(join_deadline_, now + 2 * timing_.grace);
@@ -216,15 +245,24 @@ void Agreement::enter_term(double now, int term) {
 
 void Agreement::collect(double now) {
   if (!open() || !leading() || poll_) return;
-  bool complete = true;
-  for (int member = 0; member < members_; ++member) complete = complete && (dead_[member] || joins_[member]);
   overdue_ = overdue_ || now >= wait_until_;
-  if (complete || overdue_) propose(now);
+  if (joins_are_complete() || overdue_) propose(now);
+}
+
+bool Agreement::joins_are_complete() const {
+  for (int member = 0; member < members_; ++member)
+    if (!dead_[member] && !joins_[member]) return false;
+  return true;
 }
 
 void Agreement::propose(double now) {
   Proposal proposal = fresh_proposal();
-  if (!may_go_on_with(proposal.set)) return;
+  if (!may_go_on_with(proposal.set)) {
+    // News that a death is known may be on its way.
+    if (joins_are_complete()) refuse_at_ = std::min(refuse_at_, now + 2 * timing_.grace);
+    return;
+  }
+  refuse_at_ = kNever;
   if (auto earlier = possibly_committed()) {
     earlier->ballot = proposal.ballot;
     proposal = std::move(*earlier);
@@ -257,10 +295,19 @@ Agreement::Proposal Agreement::fresh_proposal() const {
 
 bool Agreement::may_go_on_with(const Members& set) const {
   bool leaves_out_living = false;
-  for (int member = 0; member < members_; ++member) leaves_out_living |= !set[member] && !dead_[member];
+  bool leaves_out_silent = false;
+  for (int member = 0; member < members_; ++member) {
+    leaves_out_living |= !set[member] && !dead_[member];
+    leaves_out_silent |= !set[member] && presumed_[member];
+  }
+  if (leaves_out_silent && quorum_ == Quorum::none) leaves_out_silent = false;
+  return !(leaves_out_living || leaves_out_silent) || has_quorum(set);
+}
+
+bool Agreement::has_quorum(const Members& set) const {
   const std::size_t twice = 2 * count(set);
   const auto all = static_cast<std::size_t>(members_);
-  return !leaves_out_living || twice > all || (twice == all && set[0]);
+  return twice > all || (twice == all && set[0] && quorum_ != Quorum::majority);
 }
 
 // The latest set that was accepted, unless a member of it says that it did not accept it: a commit takes all of them.
@@ -293,6 +340,8 @@ void Agreement::count_accepts(double now) {
   if (died && !proposal.adopted()) {
     poll_.reset();
     collect(now);
+  } else if (complete && !may_go_on_with(fresh_proposal().set)) {
+    refuse_at_ = std::min(refuse_at_, now + 2 * timing_.grace);  // some fell silent since it was proposed
   } else if (complete) {
     if (proposal.set[self_]) accepted_ = proposal;
     const Decision decision{proposal.origin, proposal.set};
@@ -328,12 +377,28 @@ void Agreement::decide(Ballot origin, const Members& set) {
 
 void Agreement::give_up() {
   result_ = fail(ErrorCode::timed_out, fmt::format("the survivors could not agree: {}", waited_for()));
-  Members self(members_);
-  self[self_] = true;
+  send_to_living(encode_dead(only_self(), Members(members_)));
+}
+
+void Agreement::refuse() {
+  result_ = tl::unexpected(no_quorum(presumed_));
   WireWriter out;
-  out.put(Kind::dead);
-  out.put_set(self);
+  out.put(Kind::refuse);
+  out.put(term_);
+  out.put_set(presumed_);
   send_to_living(out.take());
+}
+
+Error Agreement::no_quorum(const Members& silent) const {
+  Error error;
+  error.code = ErrorCode::no_quorum;
+  const std::vector<int> ranks = listed(silent);
+  if (!ranks.empty()) error.peer = ranks.front();
+  error.message = fmt::format(
+      "{} ranks, {} of them silent ({}): no majority is left to go on without them; they may live where this side "
+      "cannot reach them, and go on themselves (if they are surely dead, name them in ShrinkOptions::dead)",
+      members_, ranks.size(), fmt::join(ranks, ", "));
+  return error;
 }
 
 std::string Agreement::waited_for() const {
@@ -379,6 +444,20 @@ Blob Agreement::encode_commit() const {
   out.put(decision_->origin.round);
   out.put_set(decision_->set);
   return out.take();
+}
+
+Blob Agreement::encode_dead(const Members& known, const Members& presumed) const {
+  WireWriter out;
+  out.put(Kind::dead);
+  out.put_set(known);
+  out.put_set(presumed);
+  return out.take();
+}
+
+Agreement::Members Agreement::only_self() const {
+  Members self(members_);
+  self[self_] = true;
+  return self;
 }
 
 void Agreement::encode(WireWriter& out, const Proposal& proposal, bool with_blobs) const {

@@ -6,13 +6,18 @@
 // member leads. A new leader carries on with what earlier leaders may have committed: it adopts an accepted set, unless
 // a member of that set that joined it did not accept it, which proves that the set was never committed.
 //
-// Guarantees, provided that a member told dead is dead, and messages between living members arrive in order:
-//  - members that return a set return the same set and blobs;
-//  - whoever started in time and lives is in it; whoever was known dead is not. A member of the set may die later;
+// A member may be left out for three reasons: it is known to be dead; it is presumed dead, which means silent; or it
+// lives and did not start within `join_wait`, and then gets an error when it does. Leaving out a member of the last two
+// kinds takes a quorum (tutti/shrink.hpp), otherwise two halves could go on apart. Those who lack it return no_quorum,
+// or timed_out if they waited for a living member.
+//
+// Guarantees, provided that a member known to be dead is dead, and messages between members that hear each other arrive
+// in order:
+//  - members that return a set return the same set and blobs, also if the network falls apart and heals (but for
+//    Quorum::none, with which each part returns a set of its own);
+//  - whoever started in time and is heard by the others is in it; whoever was known dead is not. A member of the set
+//    may die later;
 //  - everyone who lives returns, with a set or an error, within 2 join_wait + 12 grace of its start.
-// A living member that did not start within `join_wait` is left out, and gets an error when it starts; this takes a
-// majority of all n (or half of them with member 0), otherwise two halves could go on apart: then the result is
-// timed_out and names those who were missing.
 //
 // Not thread-safe. Keep feeding it until every survivor has returned: a survivor whose leader died between two commits
 // asks the others.
@@ -26,8 +31,10 @@
 #include <utility>
 #include <vector>
 
+#include "control/death.hpp"
 #include "control/wire.hpp"
 #include "tutti/error.hpp"
+#include "tutti/shrink.hpp"
 
 namespace tutti {
 
@@ -45,6 +52,14 @@ struct AgreementTiming {
   double grace = 1.0;       // seconds to wait for an answer of a member that has
 };
 
+/// A member that is dead, or presumed to be.
+struct Loss {
+  int member;
+  Certainty certainty;
+
+  bool operator==(const Loss&) const = default;
+};
+
 class Agreement {
  public:
   struct Outgoing {
@@ -52,13 +67,15 @@ class Agreement {
     Blob bytes;
   };
 
-  Agreement(int members, int self, AgreementTiming timing = {});
+  Agreement(int members, int self, AgreementTiming timing = {}, Quorum quorum = Quorum::majority);
 
-  /// Takes part, with what this member knows to be dead, and a blob for everyone. Times are seconds of one clock.
-  void start(double now, std::span<const int> dead, Blob blob);
+  /// Takes part, with the losses that this member has heard of, and a blob for everyone. Times are seconds of one
+  /// clock.
+  void start(double now, std::span<const Loss> losses, Blob blob);
   /// Messages that come before start() are kept. Malformed ones are ignored.
   void on_message(double now, int from, std::span<const std::byte> bytes);
-  void on_death(double now, int member);
+  /// A death that was presumed may be told again, once it is known.
+  void on_death(double now, Loss loss);
   void tick(double now);
 
   /// When to call tick() at the latest; infinity when nothing is waited for.
@@ -67,6 +84,8 @@ class Agreement {
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
   /// Empty while undecided. Set once, never changes.
   const std::optional<Result<Survivors>>& result() const { return result_; }
+  /// The members have decided, with or without this one: others may ask it what.
+  bool decided() const { return decision_.has_value(); }
 
  private:
   using Members = std::vector<bool>;
@@ -98,7 +117,7 @@ class Agreement {
     int from;
     Blob bytes;
   };
-  enum class Kind : std::uint8_t { join, wait, follow, propose, accept, commit, dead };
+  enum class Kind : std::uint8_t { join, wait, follow, propose, accept, commit, dead, refuse };
 
   int leader_of(int term) const { return term % members_; }
   bool leading() const { return leader_of(term_) == self_; }
@@ -112,6 +131,7 @@ class Agreement {
   void receive_accept(double now, int from, WireReader& in);
   void receive_commit(WireReader& in);
   void receive_dead(double now, WireReader& in);
+  void receive_refuse(double now, int from, WireReader& in);
 
   void enter_term(double now, int term);
   void collect(double now);
@@ -119,11 +139,15 @@ class Agreement {
   void count_accepts(double now);
   void drop_silent(double now);
   bool may_go_on_with(const Members& set) const;
+  bool has_quorum(const Members& set) const;
+  bool joins_are_complete() const;
   Proposal fresh_proposal() const;
   std::optional<Proposal> possibly_committed() const;
   void extend_limit(double now, double seconds);
   void decide(Ballot origin, const Members& set);
   void give_up();
+  void refuse();
+  Error no_quorum(const Members& silent) const;
   std::string waited_for() const;
 
   void send(int member, Blob bytes);
@@ -131,22 +155,27 @@ class Agreement {
   void send_join();
   Blob encode_follow() const;
   Blob encode_commit() const;
+  Blob encode_dead(const Members& known, const Members& presumed) const;
+  Members only_self() const;
   void encode(WireWriter& out, const Proposal& proposal, bool with_blobs) const;
   std::optional<Proposal> decode_proposal(WireReader& in) const;
 
   int members_;
   int self_;
   AgreementTiming timing_;
+  Quorum quorum_;
 
   bool started_ = false;
   Blob blob_;
-  Members dead_;
+  Members dead_;              // known or presumed
+  Members presumed_;          // those of them that are not known to be
   std::vector<Early> early_;  // messages that came before start()
 
   double join_deadline_ = 0;
   double limit_ = 0;       // when to give up
   double last_limit_ = 0;  // what limit_ may grow to
   double wait_until_ = 0;  // leader: for joins, or for accepts; follower: for a sign of the leader
+  double refuse_at_ = 0;   // leader: all have joined, and are too few; unless a presumed death becomes known till then
   bool overdue_ = false;   // leader: goes on without those who have not joined, as soon as it may
 
   int term_ = -1;

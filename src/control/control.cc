@@ -1,17 +1,16 @@
 #include "control/control.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <future>
 #include <limits>
 
 #include "base/interfaces.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "base/thread.hpp"
 #include "control/process_watch.hpp"
 
 namespace tutti {
@@ -43,17 +42,6 @@ Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
   return ports;
 }
 
-std::thread start_without_signals(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread.native_handle(), "tutti-control");
-  return thread;
-}
-
 }  // namespace
 
 Control::Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout)
@@ -62,7 +50,7 @@ Control::Control(const std::string& secret, const ControlOptions& options, doubl
       reactor_(std::min(1.0, heartbeat_timeout / 5)),
       switchboard_(reactor_, JobKey(secret), options.stranger_patience),
       world_(reactor_, switchboard_, mailbox_, roster_,
-             {[this](int process, const Error& error) { deaths_.call_all(process, error); },
+             {[this](int process, const Death& death) { deaths_.call_all(process, death); },
               [this](int process) { leaves_.call_all(process); }},
              heartbeat_timeout) {}
 
@@ -90,7 +78,9 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
         self.addresses.push_back(address.with_port(listener.port()));
         break;
       }
-  control->thread_ = start_without_signals([raw = control.get()] { raw->run(); });
+  auto thread = start_thread("tutti-control", [raw = control.get()] { raw->run(); });
+  if (!thread) return tl::unexpected(thread.error());
+  control->thread_ = std::move(*thread);
   return control;
 }
 
@@ -189,16 +179,17 @@ Status Control::broadcast(std::uint64_t topic, std::span<const std::byte> bytes)
 Control::Subscription Control::on_death(DeathHandler handler) {
   if (forked()) return 0;
   const Subscription key = next_subscription_++;
-  // Those who died before are told below; the control thread remembers whom it has told.
-  deaths_.set(key, [handler = std::move(handler), told = std::vector<bool>()](int process, const Error& error) mutable {
+  // Those who died before are told below; the control thread remembers what it has told.
+  using Told = std::vector<std::optional<Certainty>>;
+  deaths_.set(key, [handler = std::move(handler), told = Told()](int process, const Death& death) mutable {
     if (told.size() <= static_cast<std::size_t>(process)) told.resize(static_cast<std::size_t>(process) + 1);
-    if (told[process]) return;
-    told[process] = true;
-    handler(process, error);
+    if (told[process] && *told[process] >= death.certainty) return;
+    told[process] = death.certainty;
+    handler(process, death);
   });
   reactor_.post([this, key] {
     for (int process = 0; process < roster_.size(); ++process)
-      if (const auto error = roster_.death_of(process)) deaths_.call(key, process, *error);
+      if (const auto death = roster_.death_of(process)) deaths_.call(key, process, *death);
   });
   return key;
 }

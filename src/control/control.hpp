@@ -5,11 +5,12 @@
 // leave(), the removal of handlers, and destruction (which leaves). Handlers run on the control thread and must not
 // block, nor call join(), leave() or the destructor.
 //
-// Death is known to all within a second: a process of this host that ends (pidfd), a connection that ends without
-// goodbye and cannot be opened again because nobody listens any more. A host that is silent for `heartbeat_timeout` on
-// all its addresses counts as dead; a process of this host that is merely stopped does not. A connection that fails
-// between processes that live is replaced, over another address where there is one, and loses nothing. Where no address
-// of a process answers, other processes of its host or of ours pass the connection on.
+// A death is *known*, to all within a second, if a process of the same host saw the end (pidfd), or if the kernel ended
+// the process's streams in order and nobody listens at its address any more. A death is *presumed* if nobody has heard
+// the process for `heartbeat_timeout`; a process of this host that is merely stopped is not presumed dead by those who
+// watch it. One that only some cannot reach is not dead: others are asked before a death is presumed. A connection that
+// fails between processes that live is replaced, over another address if there is one, and loses nothing. If no address
+// of a process answers, other processes of its host or of ours, or those that hear it, pass the connection on.
 // This process's own absence (stopped, suspended) is never held against others. A process that the others declared dead
 // while it lives learns so: on_death is called with its own index.
 //
@@ -56,7 +57,7 @@ struct ControlOptions {
 class Control {
  public:
   using MessageHandler = std::function<void(int from, std::span<const std::byte> bytes)>;
-  using DeathHandler = std::function<void(int process, const Error& error)>;
+  using DeathHandler = std::function<void(int process, const Death& death)>;
   using LeaveHandler = std::function<void(int process)>;
   using Subscription = std::uint64_t;
 
@@ -86,7 +87,7 @@ class Control {
   /// more slowly than the others gets the last FloodHistory::kFrames.
   Status broadcast(std::uint64_t topic, std::span<const std::byte> bytes);
 
-  /// Deaths known already are told too. Each process once.
+  /// Deaths that happened before are told too. Each process once, and once more when a presumed death becomes known.
   Subscription on_death(DeathHandler handler);
   Subscription on_leave(LeaveHandler handler);
   /// Called every ControlOptions::pulse, for what is to be looked after now and then.
@@ -97,7 +98,7 @@ class Control {
   /// Neither dead nor left.
   bool alive(int process) const { return roster_.alive(process); }
   bool has_left(int process) const { return roster_.left(process); }
-  std::optional<Error> death_of(int process) const { return roster_.death_of(process); }
+  std::optional<Death> death_of(int process) const { return roster_.death_of(process); }
 
   /// Whether the caller is a handler.
   bool on_control_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
@@ -119,7 +120,7 @@ class Control {
   Reactor reactor_;
   Roster roster_;
   Mailbox mailbox_;
-  HandlerTable<Subscription, int, Error> deaths_;
+  HandlerTable<Subscription, int, Death> deaths_;
   HandlerTable<Subscription, int> leaves_;
   HandlerTable<Subscription> pulses_;
   std::atomic<Subscription> next_subscription_{1};

@@ -195,7 +195,7 @@ class Cast {
     leaves = std::vector<Record<int>>(own);
     messages = std::vector<Record<Message>>(own);
     for (int process = 0; process < own; ++process) {
-      controls[process]->on_death([this, process](int who, const Error&) { deaths[process].add(who); });
+      controls[process]->on_death([this, process](int who, const Death&) { deaths[process].add(who); });
       controls[process]->on_leave([this, process](int who) { leaves[process].add(who); });
     }
   }

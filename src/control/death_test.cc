@@ -24,10 +24,11 @@ TEST_P(KilledIn, AProcessOfThisHostIsKnownDeadToAllWithinASecond) {
   EXPECT_LT(seconds_since(killed), 1.0);
   for (std::size_t process = 0; process < cast.controls.size(); ++process) {
     EXPECT_EQ(cast.deaths[process].items(), std::vector<int>{GetParam() - 1});
-    const auto error = cast.controls[process]->death_of(GetParam() - 1);
-    ASSERT_TRUE(error);
-    EXPECT_EQ(error->code, ErrorCode::rank_died);
-    EXPECT_EQ(error->peer, GetParam() - 1);
+    const auto death = cast.controls[process]->death_of(GetParam() - 1);
+    ASSERT_TRUE(death);
+    EXPECT_EQ(death->error.code, ErrorCode::rank_died);
+    EXPECT_EQ(death->error.peer, GetParam() - 1);
+    EXPECT_EQ(death->certainty, Certainty::known);
     EXPECT_FALSE(cast.controls[process]->alive(GetParam() - 1));
   }
 }
@@ -49,7 +50,7 @@ TEST(Death, KnownBeforeTheSubscriptionIsTold) {
   child.signal(SIGKILL);
   ASSERT_TRUE(cast.deaths[0].wait_for_count(1));
   Record<int> later;
-  const auto subscription = cast.controls[0]->on_death([&](int who, const Error&) { later.add(who); });
+  const auto subscription = cast.controls[0]->on_death([&](int who, const Death&) { later.add(who); });
   EXPECT_TRUE(later.wait_for_count(1));
   cast.controls[0]->unsubscribe(subscription);
   EXPECT_EQ(later.items(), std::vector<int>{1});
@@ -113,7 +114,7 @@ TEST(Death, BySilenceIsForOtherHostsOnlyAndTheSilentOneLearnsOfIt) {
     control.on_message(kTopic, [report](int, std::span<const std::byte>) { report('m'); });
   });
   Child elsewhere(on_loopback("another host", timeout), [](Control& control, const auto& report) {
-    control.on_death([report, &control](int who, const Error&) { report(control.alive(2) && who == 3 ? 's' : 'x'); });
+    control.on_death([report, &control](int who, const Death&) { report(control.alive(2) && who == 3 ? 's' : 'x'); });
   });
   Cast cast(2, {&here, &elsewhere}, on_loopback({}, timeout));
   here.signal(SIGSTOP);

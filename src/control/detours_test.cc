@@ -81,7 +81,7 @@ class Detours : public testing::Test {
     for (const auto& each : controls) listen(each.first);
   }
   void listen(int process) {
-    controls[process]->on_death([this, process](int who, const Error&) { deaths[process].add(who); });
+    controls[process]->on_death([this, process](int who, const Death&) { deaths[process].add(who); });
     controls[process]->on_message(kTopic, [this, process](int from, std::span<const std::byte> bytes) {
       messages[process].add({from, text_of(bytes)});
     });

@@ -51,7 +51,7 @@ class Rails : public testing::Test {
       });
     for (auto& thread : joining) thread.join();
     for (int process = 0; process < 2; ++process) {
-      controls[process]->on_death([this, process](int who, const Error&) { deaths[process].add(who); });
+      controls[process]->on_death([this, process](int who, const Death&) { deaths[process].add(who); });
       controls[process]->on_message(
           kTopic, [this, process](int, std::span<const std::byte> bytes) { messages[process].add(text_of(bytes)); });
     }
@@ -218,7 +218,7 @@ TEST(RailsDeath, OfAProcessWithADeadAddressIsKnownWithinASecond) {
   child.tell_world(all, 1);
   ASSERT_TRUE((*control)->join(all, 0, Deadline::in(20)));
   Record<int> deaths;
-  (*control)->on_death([&](int who, const Error&) { deaths.add(who); });
+  (*control)->on_death([&](int who, const Death&) { deaths.add(who); });
   const auto killed = Clock::now();
   child.signal(SIGKILL);
   ASSERT_TRUE(deaths.wait_for_count(1));

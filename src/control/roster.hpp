@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tutti/error.hpp"
+#include "control/death.hpp"
 
 namespace tutti {
 
@@ -27,13 +27,13 @@ class Roster {
     const std::lock_guard lock(mutex_);
     return known(process) && at(process).left;
   }
-  std::optional<Error> death_of(int process) const {
+  std::optional<Death> death_of(int process) const {
     const std::lock_guard lock(mutex_);
     return known(process) ? at(process).death : std::nullopt;
   }
-  void set_dead(int process, Error error) {
+  void set_dead(int process, Death death) {
     const std::lock_guard lock(mutex_);
-    entries_[static_cast<std::size_t>(process)].death = std::move(error);
+    entries_[static_cast<std::size_t>(process)].death = std::move(death);
   }
   void set_left(int process) {
     const std::lock_guard lock(mutex_);
@@ -42,7 +42,7 @@ class Roster {
 
  private:
   struct Entry {
-    std::optional<Error> death;
+    std::optional<Death> death;
     bool left = false;
   };
   bool known(int process) const { return process >= 0 && static_cast<std::size_t>(process) < entries_.size(); }

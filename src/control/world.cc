@@ -149,7 +149,7 @@ void World::process_ended(int process) {
   const std::vector<Link> links = peers_[process].links;
   for (const Link& link : links) switchboard_.read_now(link.id);
   if (peers_[process].begun) {
-    lost(process, end_of(peers_[process].info));
+    lost(process, end_of(peers_[process].info), Certainty::known);
   } else {
     peers_[process].ended_at = reactor_.now();
   }
@@ -160,14 +160,14 @@ void World::confirm_ends() {
     Peer& peer = peers_[process];
     if (!peer.ended_at || reactor_.now() < *peer.ended_at + kGoodbyeOnItsWay) continue;
     peer.ended_at.reset();
-    lost(static_cast<int>(process), end_of(peer.info));
+    lost(static_cast<int>(process), end_of(peer.info), Certainty::known);
   }
 }
 
-void World::lost(int process, const std::string& why) {
+void World::lost(int process, const std::string& why, Certainty certainty) {
   if (peers_[process].said_goodbye) return learn_goodbye(process, process);
   if (leaving_) return part_from(process, goodbye_);
-  declare_dead(process, why);
+  declare_dead(process, why, certainty);
 }
 
 }  // namespace tutti

@@ -22,6 +22,7 @@
 
 #include "base/clock.hpp"
 #include "control/control_peer.hpp"
+#include "control/death.hpp"
 #include "control/mailbox.hpp"
 #include "control/overlay.hpp"
 #include "control/process_watch.hpp"
@@ -36,7 +37,7 @@ class World {
  public:
   using Done = std::function<void(Status)>;
   struct News {
-    std::function<void(int process, const Error&)> died;
+    std::function<void(int process, const Death&)> died;
     std::function<void(int process)> left;
   };
 
@@ -122,7 +123,7 @@ class World {
   void link_ended(int process, Id id, const std::string& why);
   void misbehaved(Id id, int process);
   void remove_link(int process, Id id);
-  void lost(int process, const std::string& why);
+  void lost(int process, const std::string& why, Certainty certainty);
 
   void draw_overlay();
   void expect(int process);
@@ -143,8 +144,9 @@ class World {
   void process_ended(int process);
   void confirm_ends();
 
-  void declare_dead(int process, std::string why);
-  void learn_death(int process, Error error);
+  void declare_dead(int process, const std::string& why, Certainty certainty);
+  void learn_death(int process, Death death);
+  void confirm_death(int process, Death death);
   void learn_goodbye(int process, int from);
   void part_from(int process, const Frame& last_words);
   void leave_alone(const Frame& last_words);

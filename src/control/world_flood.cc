@@ -13,10 +13,11 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-std::vector<std::byte> encode_death(int process, const Error& error) {
+std::vector<std::byte> encode_death(int process, const Death& death) {
   WireWriter out;
   out.put(static_cast<std::uint32_t>(process));
-  out.put_text(error.message);
+  out.put(death.certainty);
+  out.put_text(death.error.message);
   return encode_frame(ControlFrame::death, out.take());
 }
 
@@ -140,39 +141,53 @@ void World::received_broadcast(int from, std::span<const std::byte> payload) {
 void World::received_death(std::span<const std::byte> payload) {
   WireReader in(payload);
   const auto process = in.get<std::uint32_t>();
-  Error error;
-  error.code = ErrorCode::rank_died;
-  error.message = in.get_text();
-  error.peer = static_cast<int>(process);
-  if (in.complete() && process < peers_.size()) learn_death(static_cast<int>(process), std::move(error));
+  Death death;
+  death.certainty = in.get<Certainty>() == Certainty::known ? Certainty::known : Certainty::presumed;
+  death.error.code = ErrorCode::rank_died;
+  death.error.message = in.get_text();
+  death.error.peer = static_cast<int>(process);
+  if (in.complete() && process < peers_.size()) learn_death(static_cast<int>(process), std::move(death));
 }
 
-void World::declare_dead(int process, std::string why) {
+void World::declare_dead(int process, const std::string& why, Certainty certainty) {
   if (!peers_[process].living || alone_ || leaving_) return;
-  Error error;
-  error.code = ErrorCode::rank_died;
-  error.message = fmt::format("process {} died: {}", process, why);
-  error.peer = process;
-  log::warn("{}", error.message);
-  learn_death(process, std::move(error));
+  Death death;
+  death.certainty = certainty;
+  death.error.code = ErrorCode::rank_died;
+  death.error.message =
+      fmt::format("process {} {}: {}", process, certainty == Certainty::known ? "died" : "is presumed dead", why);
+  death.error.peer = process;
+  log::warn("{}", death.error.message);
+  learn_death(process, std::move(death));
 }
 
-void World::learn_death(int process, Error error) {
+void World::learn_death(int process, Death death) {
   Peer& peer = peers_[process];
-  if (!peer.living || alone_) return;
-  absences_.push_back(encode_death(process, error));
-  roster_.set_dead(process, error);
+  if (alone_) return;
+  if (!peer.living) return confirm_death(process, std::move(death));
+  absences_.push_back(encode_death(process, death));
+  roster_.set_dead(process, death);
   if (process == self_) {
-    log::error("the other processes declared this one dead: {}", error.message);
+    log::error("the other processes declared this one dead: {}", death.error.message);
     leave_alone(absences_.back());
   } else {
     flood(absences_.back());  // to the dead one too: it may live, and must know
     part_from(process, absences_.back());
   }
-  if (!first_death_) first_death_ = error;
-  news_.died(process, error);
+  if (!first_death_) first_death_ = death.error;
+  news_.died(process, death);
   draw_overlay();
   finish_join();
+}
+
+// Of a process that counts as dead already: only that it is certain is news.
+void World::confirm_death(int process, Death death) {
+  const auto before = roster_.death_of(process);
+  if (!before || before->certainty == Certainty::known || death.certainty != Certainty::known) return;
+  absences_.push_back(encode_death(process, death));
+  roster_.set_dead(process, death);
+  flood(absences_.back());
+  news_.died(process, death);
 }
 
 void World::learn_goodbye(int process, int from) {

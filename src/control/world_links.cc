@@ -139,7 +139,7 @@ void World::expect(int process) {
 
 void World::start_dial(int process, double delay) {
   Peer& peer = peers_[process];
-  if (peer.info.addresses.empty()) return declare_dead(process, "it has no address");
+  if (peer.info.addresses.empty()) return declare_dead(process, "it has no address", Certainty::presumed);
   peer.dial = Dial();
   peer.dial->began = reactor_.now() + delay;
   peer.dial->retry_at = peer.dial->began;
@@ -204,11 +204,11 @@ void World::attempt_failed(int process, const Error& error, bool nobody_listens)
   const bool proven = address && *address < peer.proven.size() && peer.proven[*address];
   const bool listened = peer.begun || !joined_;
   if (address && listened && nobody_listens && (proven || dial.refused == peer.info.addresses.size()))
-    return lost(process, with_trouble(error.message, peer.trouble));
+    return lost(process, with_trouble(error.message, peer.trouble), Certainty::known);
   if (address || peer.trouble.empty()) peer.trouble = error.message;
   // A process of this host is watched: as long as it lives it may be stopped, but is not dead.
   if (joined_ && !peer.begun && !peer.watched && reactor_.now() - dial.began >= heartbeat_timeout_)
-    return declare_dead(process, fmt::format("it could not be reached: {}", peer.trouble));
+    return declare_dead(process, fmt::format("it could not be reached: {}", peer.trouble), Certainty::presumed);
   next_step(process);
 }
 
@@ -246,7 +246,7 @@ void World::beat_to(int process) {
   const double unheard = reactor_.now() - peer.last_heard;
   // A process of this host that is stopped is silent, but its descriptor would tell if it were dead.
   if (!peer.watched && unheard > heartbeat_timeout_)
-    return lost(process, with_trouble(fmt::format("silent for {:.1f} s", unheard), peer.trouble));
+    return lost(process, with_trouble(fmt::format("silent for {:.1f} s", unheard), peer.trouble), Certainty::presumed);
   drop_silent_links(process);
   if (silent(peer.last_heard) && !peer.dial) {
     log::info("process {} is silent for {:.1f} s, another connection is opened", process, unheard);

@@ -22,6 +22,22 @@ bool holds_all_blocks(Collective collective, Buffer buffer) {
   }
 }
 
+/// How many blocks a collective's input (or output) buffer holds, by which Extents count chunks.
+int blocks_of(const Shape& shape, Buffer buffer) {
+  switch (shape.collective) {
+    case Collective::all_gather:
+    case Collective::gather:
+      return buffer == Buffer::output ? shape.ranks : 1;
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      return buffer == Buffer::input ? shape.ranks : 1;
+    case Collective::all_to_all:
+      return shape.ranks;
+    default:
+      return 1;
+  }
+}
+
 /// Where the targets of a host's ranks together take more than this, they leave the caches anyway, so stores go past
 /// them.
 constexpr std::size_t kStreamBytes = 32 << 20;
@@ -70,6 +86,7 @@ void Execution::begin(OperationTag tag) {
   state_ = State::running;
   heard_ = false;
   idle_polls_ = 0;
+  held_.clear();
   prepare();
   deciding_ = false;
   if (now_->staged) host_->begin_turn();
@@ -115,6 +132,7 @@ Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
     extents.offsets = offsets[side];
     extents.only_block = holds_all_blocks(plan.shape.collective, static_cast<Buffer>(side)) ? -1 : plan.rank;
     binding.largest_chunk = std::max(binding.largest_chunk, extents.largest(plan.shape.ranks));
+    binding.buffer_bytes[side] = extents.whole(blocks_of(plan.shape, static_cast<Buffer>(side)));
   }
   if ((call.uneven || !binding.extents[1].alike()) && !plan.fits_uneven())
     return fail(
@@ -142,15 +160,16 @@ Status Execution::bind(const Way& way, const Call& call, Binding& binding) {
 void Execution::enter() {
   remotes_.resize(static_cast<std::size_t>(now_->plan->shape.ranks));
   Entry& entry = host_->entry();
-  const auto describe = [&](std::byte* memory, Entry::Side& side) {
+  const auto describe = [&](int buffer, Entry::Side& side) {
+    std::byte* const memory = base_[buffer];
     side.address = reinterpret_cast<std::uint64_t>(memory);
-    const auto region = memory != nullptr ? find_region(memory, 1) : std::nullopt;
+    const auto region = memory != nullptr ? find_region(memory, now_->buffer_bytes[buffer]) : std::nullopt;
     side.region = region ? region->name : RegionName{};
     side.offset = region ? region->offset : 0;
     return region.has_value();
   };
-  const bool input = describe(base_[0], entry.input);
-  const bool output = describe(base_[1], entry.output);
+  const bool input = describe(0, entry.input);
+  const bool output = describe(1, entry.output);
   entry.generation = region_generation();
   const bool mapped = (input && output) || host_->is_one_process();
   entry.mapped = mapped ? 1 : 0;
@@ -211,9 +230,10 @@ bool Execution::learn(int peer) {
     if (memory.same_process()) {
       remote.mapped[side] = reinterpret_cast<std::byte*>(sides[side]->address);
     } else if (sides[side]->region.descriptor >= 0) {
-      const Result<std::byte*> mapped = memory.map(sides[side]->region, entry.generation);
+      Result<std::shared_ptr<Mapping>> mapped = memory.map(sides[side]->region, entry.generation);
       if (!mapped) return fail_about(peer, mapped.error());
-      remote.mapped[side] = *mapped + sides[side]->offset;
+      remote.mapped[side] = (*mapped)->data() + sides[side]->offset;
+      held_.push_back(std::move(*mapped));
     }
   }
   remote.number = tag_.number + 1;
@@ -241,7 +261,10 @@ bool Execution::advance() {
     }
   }
   if ((brief || finished_ == workers_.size()) && sends_released()) {
+    // What was read of a rank that has given up may be anything. The news of what happened is on its way.
+    if (host_ != nullptr && host_->stopped()) return moved;
     state_ = State::done;
+    held_.clear();
     if (has_entry_ && ends_after_all_began()) host_->change_entries();
     return true;
   }
@@ -410,6 +433,22 @@ Execution::Span Execution::span_of(const PlanStep& ready, std::size_t operand, i
   std::byte* const mapped = remote.mapped[buffer];
   return {mapped != nullptr ? mapped + extent.offset : nullptr, remote.address[buffer] + extent.offset, extent.bytes,
           cells.rank};
+}
+
+std::array<Execution::Exposed, 2> Execution::exposed() const {
+  if (state_ == State::done || !has_entry_) return {};
+  std::array<Exposed, 2> both{{{base_[0], now_->buffer_bytes[0]}, {base_[1], now_->buffer_bytes[1]}}};
+  // A call in place has one buffer within the other.
+  const auto within = [](const Exposed& inner, const Exposed& outer) {
+    const auto at = reinterpret_cast<std::uintptr_t>(inner.memory);
+    const auto begin = reinterpret_cast<std::uintptr_t>(outer.memory);
+    return at >= begin && at + inner.bytes <= begin + outer.bytes;
+  };
+  if (within(both[0], both[1]))
+    both[0] = {};
+  else if (within(both[1], both[0]))
+    both[1] = {};
+  return both;
 }
 
 Execution::Waiting Execution::waiting_for() const {

@@ -2,6 +2,7 @@
 // caller decides how to wait. Owned and driven by one thread at a time.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -48,6 +49,13 @@ class Execution {
   const Error& error() const { return error_; }
   const Plan& plan() const { return *now_->plan; }
   OperationTag tag() const { return tag_; }
+  /// Buffers of the caller that peers of other processes may be told to write into.
+  struct Exposed {
+    void* memory = nullptr;
+    std::size_t bytes = 0;
+  };
+  std::array<Exposed, 2> exposed() const;
+
   /// The communicator rank some worker waits for, and in which step; -1 when none does.
   struct Waiting {
     int rank = -1;
@@ -95,6 +103,7 @@ class Execution {
     std::size_t scratch_stride = 0;
     bool staged = false;  // scratch lies in the host's stage, a tile of it at a time
     Extents extents[2];
+    std::size_t buffer_bytes[2] = {};       // of the caller's buffers, first to last byte
     std::vector<Extent> extents_of_chunks;  // by chunk of the plan, where there is one tile
     std::vector<BriefStep> brief;           // all steps in a line, where they are so simple
   };
@@ -145,6 +154,7 @@ class Execution {
   std::byte* at(const BriefStep::Place& place);
 
   // steps.cc: true when the step is done
+  bool take_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   bool run_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   bool offer(PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes);
   bool run_send(PlanWorker& worker, WorkerState& state, const PlanStep& ready);
@@ -185,6 +195,7 @@ class Execution {
   std::vector<WorkerState> workers_;
   std::size_t finished_ = 0;
   std::vector<Remote> remotes_;
+  std::vector<std::shared_ptr<Mapping>> held_;  // what remotes_ point into, while the operation is under way
 
   DataType type_ = DataType::uint8;
   Reduction reduction_;

@@ -54,6 +54,21 @@ struct Extents {
     return most;
   }
 
+  /// From the first to the last byte of a buffer of `blocks` blocks.
+  std::size_t whole(int blocks) const {
+    if (only_block >= 0) return block_count(only_block) * element;
+    if (counts.empty() && offsets.empty()) return count * static_cast<std::size_t>(blocks) * element;
+    std::size_t end = 0;
+    std::size_t next = 0;
+    for (int block = 0; block < blocks; ++block) {
+      const std::size_t held = block_count(block);
+      const std::size_t offset = offsets.empty() ? next : offsets[static_cast<std::size_t>(block)];
+      next = offset + held;
+      if (held > 0) end = std::max(end, next);
+    }
+    return end * element;
+  }
+
   /// Whether all chunks have the same size.
   bool alike() const { return chunks == 1 || elements_per_chunk(count) * static_cast<std::size_t>(chunks) == count; }
 

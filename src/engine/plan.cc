@@ -90,6 +90,9 @@ class Compiler {
           touched.insert(cell.rank);
           plan.reaches |= cell.buffer != Buffer::scratch;
         }
+      ready.pushes = std::any_of(ready.step.targets.begin(), ready.step.targets.end(), [](const Cells& cell) {
+        return cell.rank != kSelf && cell.buffer != Buffer::scratch;
+      });
       if (ready.step.peer != kNobody) neighbours.insert(ready.step.peer);
     }
     neighbours.insert(touched.begin(), touched.end());

@@ -25,6 +25,7 @@ struct PlanStep {
   bool copies = false;             // a send whose memory this rank overwrites later, maybe before the receiver takes it
   std::vector<Dependency> guards;  // sends of this rank whose memory must be released before this step writes
   bool forwards_unstored = false;  // the result is sent on from a temporary
+  bool pushes = false;             // writes into a peer's input or output
   bool conditional = false;        // waits for something before it begins: dependencies, guards, peers' entries
   int first_chunk = 0;             // the step's chunks among all of the plan: those of each of its cells in turn
 };

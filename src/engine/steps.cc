@@ -27,6 +27,15 @@ std::size_t slice_of(std::size_t bytes, std::size_t offset, std::size_t limit) {
 }  // namespace
 
 bool Execution::run_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
+  // Ranks of one process fence everything they do, not only these.
+  if (!ready.pushes || host_->shares_process()) return take_step(worker, state, ready);
+  if (!host_->begin_touching()) return false;
+  const bool done = take_step(worker, state, ready);
+  host_->end_touching();
+  return done;
+}
+
+bool Execution::take_step(PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
   const Step& step = ready.step;
   switch (step.kind) {
     case StepKind::nop:

@@ -1,14 +1,13 @@
 #include "memory/peer_memory.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <string>
+#include <utility>
 
 #include "base/settings.hpp"
+#include "memory/sealed.hpp"
 
 namespace tutti {
 
@@ -24,33 +23,26 @@ bool cross_memory_attach_works() {
   return works;
 }
 
-Result<Fd> open_descriptor_of(pid_t pid, int descriptor, std::uint64_t inode) {
-  const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
-  Fd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!opened) return system_error(fmt::format("opening shared memory of process {} ({})", pid, path));
-  struct stat info {};
-  if (::fstat(opened.get(), &info) != 0) return system_error("fstat of shared memory");
-  if (info.st_ino != inode)
-    return fail(ErrorCode::refused, fmt::format("{} is not the memory process {} announced", path, pid));
-  return opened;
-}
-
-Result<std::byte*> PeerMemory::map(const RegionName& name, std::uint32_t generation) {
-  if (generation != generation_) {
-    mappings_.clear();
+Result<std::shared_ptr<Mapping>> PeerMemory::map(const RegionName& name, std::uint32_t generation) {
+  // What was announced earlier on one link may be read after what was announced later on another.
+  if (static_cast<std::int32_t>(generation - generation_) > 0) {
+    give_up_freed();
     generation_ = generation;
   }
-  if (const auto found = mappings_.find(name.number); found != mappings_.end()) return found->second.data();
-  Result<Fd> descriptor = open_descriptor_of(pid_, name.descriptor, name.inode);
+  if (const auto found = mappings_.find(name.number); found != mappings_.end()) return found->second.mapping;
+  Result<Fd> descriptor = open_sealed(pid_, name.descriptor, name.inode, name.bytes);
   if (!descriptor) return tl::unexpected(descriptor.error());
-  struct stat info {};
-  if (::fstat(descriptor->get(), &info) != 0) return system_error("fstat of shared memory");
-  if (static_cast<std::uint64_t>(info.st_size) < name.bytes)
-    return fail(ErrorCode::refused,
-                fmt::format("process {} announced {} bytes, its memory has {}", pid_, name.bytes, info.st_size));
   Result<Mapping> mapping = Mapping::of(descriptor->get(), name.bytes);
   if (!mapping) return tl::unexpected(mapping.error());
-  return mappings_.emplace(name.number, std::move(*mapping)).first->second.data();
+  auto shared = std::make_shared<Mapping>(std::move(*mapping));
+  mappings_.emplace(name.number, Mapped{shared, name.descriptor, name.inode});
+  return shared;
+}
+
+/// The peer closes a region's descriptor before it counts the region as freed.
+void PeerMemory::give_up_freed() {
+  std::erase_if(mappings_,
+                [this](const auto& each) { return !is_open(pid_, each.second.descriptor, each.second.inode); });
 }
 
 Status PeerMemory::pull(void* target, std::uint64_t peer_address, std::size_t bytes) const {

@@ -1,11 +1,16 @@
 // Reaching into the memory of another process of this host: by mapping its regions, or by cross-memory attach.
 // One PeerMemory per peer process and user; used by one thread at a time.
+//
+// A mapping belongs to one region, whose number is never given to another. It lives as long as anybody holds it: an
+// operation that works on it, a frame that is read from it, or the PeerMemory, which gives it up once the peer has
+// freed that region. What happens to other regions of the peer does not touch it.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 
 #include "base/fd.hpp"
@@ -23,20 +28,27 @@ class PeerMemory {
 
   bool same_process() const { return same_process_; }
 
-  /// The peer's region, mapped here (and kept mapped until `generation` changes). Offsets are the caller's to check.
-  Result<std::byte*> map(const RegionName& name, std::uint32_t generation);
+  /// Returns the peer's region, mapped here. Pointers into it are good for as long as the caller holds it. `generation`
+  /// is the peer's count of freed regions when it announced this one; when it has grown, mappings of regions that are
+  /// gone are given up. Offsets are the caller's to check.
+  Result<std::shared_ptr<Mapping>> map(const RegionName& name, std::uint32_t generation);
 
-  /// Copies `bytes` from the peer's address space. Fails where the kernel forbids it, or the peer is gone.
+  /// Copies `bytes` from the peer's address space. Fails if the kernel forbids it, or the peer is gone.
   Status pull(void* target, std::uint64_t peer_address, std::size_t bytes) const;
 
  private:
+  struct Mapped {
+    std::shared_ptr<Mapping> mapping;
+    std::int32_t descriptor;
+    std::uint64_t inode;
+  };
+
+  void give_up_freed();
+
   pid_t pid_;
   bool same_process_;
   std::uint32_t generation_ = 0;
-  std::unordered_map<std::uint32_t, Mapping> mappings_;
+  std::unordered_map<std::uint32_t, Mapped> mappings_;  // by number of the region
 };
-
-/// Opens descriptor `descriptor` of process `pid` and verifies that it is the file with this inode.
-Result<Fd> open_descriptor_of(pid_t pid, int descriptor, std::uint64_t inode);
 
 }  // namespace tutti

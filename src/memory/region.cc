@@ -1,21 +1,21 @@
 #include "memory/region.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/fd.hpp"
 #include "memory/peer_memory.hpp"
+#include "memory/region_table.hpp"
+#include "memory/sealed.hpp"
 
 namespace tutti {
 namespace {
@@ -24,60 +24,120 @@ namespace {
 constexpr std::size_t kPaddedFrom = 1 << 20;
 constexpr std::size_t kPadding = 17 * 4096;
 
-struct Region {
-  RegionName name;
-  const std::byte* base = nullptr;
+constexpr std::uintptr_t kPage = 4096;
+
+std::uintptr_t page_down(std::uintptr_t address) { return address / kPage * kPage; }
+std::uintptr_t page_up(std::uintptr_t address) { return page_down(address + kPage - 1); }
+
+/// What allocate() gave out once: one region at first, parts of several once some of it was revoked.
+struct Allocation {
+  struct Part {
+    RegionPart what;
+    std::shared_ptr<Fd> file;  // shared by what is left of a region that lost its middle
+  };
+  Mapping mapping;        // unmaps all parts, which lie side by side
   std::size_t bytes = 0;  // as asked for
+  std::vector<Part> parts;
 };
 
-struct Owner {
-  Mapping mapping;
-  Fd descriptor;
-};
-
-using Table = std::vector<Region>;
-
-// Readers load the snapshot and never free it; writers keep every snapshot alive, since a reader may still hold it.
-// Allocations are few and long-lived, so the snapshots are few and small.
 class Registry {
  public:
-  const Table* snapshot() const { return current_.load(std::memory_order_acquire); }
+  std::optional<RegionView> find(std::uintptr_t begin, std::size_t bytes) const { return table_.find(begin, bytes); }
 
-  void add(Region region, Owner owner) {
+  void add(Mapping mapping, std::size_t bytes, SealedFile file) {
     const std::lock_guard lock(mutex_);
-    auto next = std::make_unique<Table>(*snapshot());
-    region.name.number = ++last_number_;
-    next->push_back(region);
-    owners_.emplace(region.base, std::move(owner));
-    publish(std::move(next));
+    const auto begin = reinterpret_cast<std::uintptr_t>(mapping.data());
+    Allocation allocation;
+    allocation.parts.push_back(part_of(begin, bytes, mapping.bytes(), std::move(file)));
+    allocation.mapping = std::move(mapping);
+    allocation.bytes = bytes;
+    table_.add(allocation.parts.front().what);
+    allocations_.emplace(begin, std::move(allocation));
   }
 
   bool remove(const void* base) {
     const std::lock_guard lock(mutex_);
-    auto next = std::make_unique<Table>(*snapshot());
-    const auto found = std::find_if(next->begin(), next->end(), [&](const Region& r) { return r.base == base; });
-    if (found == next->end()) return false;
-    next->erase(found);
-    publish(std::move(next));
-    owners_.erase(static_cast<const std::byte*>(base));
+    const auto found = allocations_.find(reinterpret_cast<std::uintptr_t>(base));
+    if (found == allocations_.end()) return false;
+    for (const Allocation::Part& part : found->second.parts) table_.remove(part.what.begin);
+    allocations_.erase(found);
+    // Last: a peer that sees the new count looks whether the descriptor is still open.
     generation_.fetch_add(1, std::memory_order_release);
     return true;
+  }
+
+  Status revoke(std::uintptr_t begin, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto found = allocations_.upper_bound(begin);
+    if (found == allocations_.begin()) return {};
+    Allocation& allocation = (--found)->second;
+    const std::uintptr_t end = found->first + allocation.mapping.bytes();
+    const std::uintptr_t usable = found->first + allocation.bytes;
+    if (begin >= usable) return {};
+    const std::uintptr_t from = page_down(begin);
+    const std::uintptr_t to = std::min(end, page_up(begin + bytes));
+    Result<SealedFile> file = replace_pages(from, to - from);
+    if (!file) return tl::unexpected(file.error());
+    for (const Allocation::Part& part : allocation.parts) table_.remove(part.what.begin);
+    cut(allocation, from, to);
+    allocation.parts.push_back(part_of(from, std::min(to, usable) - from, to - from, std::move(*file)));
+    for (const Allocation::Part& part : allocation.parts) table_.add(part.what);
+    generation_.fetch_add(1, std::memory_order_release);
+    return {};
   }
 
   std::uint32_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
-  void publish(std::unique_ptr<Table> next) {
-    current_.store(next.get(), std::memory_order_release);
-    if (held_ != nullptr) retired_.push_back(std::move(held_));
-    held_ = std::move(next);
+  Allocation::Part part_of(std::uintptr_t begin, std::size_t bytes, std::size_t file_bytes, SealedFile file) {
+    Allocation::Part part;
+    part.what.begin = begin;
+    part.what.bytes = bytes;
+    part.what.name = {file.descriptor.get(), ++last_number_, file.inode, file_bytes};
+    part.file = std::make_shared<Fd>(std::move(file.descriptor));
+    return part;
+  }
+
+  /// Puts a copy of the pages in their place, in one step for all other threads.
+  static Result<SealedFile> replace_pages(std::uintptr_t from, std::size_t bytes) {
+    Result<SealedFile> file = create_sealed("tutti", bytes, Pages::at_once);
+    if (!file) return file;
+    void* const copy = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor.get(), 0);
+    if (copy == MAP_FAILED) return system_error(fmt::format("mapping {} bytes of shared memory", bytes));
+    ::madvise(copy, bytes, MADV_HUGEPAGE);
+    void* const place = reinterpret_cast<void*>(from);
+    std::memcpy(copy, place, bytes);
+    if (::mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
+      const tl::unexpected<Error> failed = system_error(fmt::format("replacing {} bytes of shared memory", bytes));
+      ::munmap(copy, bytes);
+      return failed;
+    }
+    return file;
+  }
+
+  /// Takes [from, to) out of the parts of an allocation.
+  static void cut(Allocation& allocation, std::uintptr_t from, std::uintptr_t to) {
+    std::vector<Allocation::Part> left;
+    for (Allocation::Part& part : allocation.parts) {
+      const std::uintptr_t begin = part.what.begin;
+      const std::uintptr_t end = begin + part.what.bytes;
+      if (begin < from) {
+        left.push_back(part);
+        left.back().what.bytes = std::min(end, from) - begin;
+      }
+      if (end > to) {
+        left.push_back(part);
+        left.back().what.begin = std::max(begin, to);
+        left.back().what.bytes = end - left.back().what.begin;
+        left.back().what.offset += left.back().what.begin - begin;
+      }
+    }
+    allocation.parts = std::move(left);
   }
 
   std::mutex mutex_;
-  std::unique_ptr<Table> held_ = std::make_unique<Table>();
-  std::vector<std::unique_ptr<Table>> retired_;
-  std::map<const std::byte*, Owner> owners_;
-  std::atomic<const Table*> current_{held_.get()};
+  RegionTable table_;  // written under the mutex
+  std::map<std::uintptr_t, Allocation> allocations_;
   std::atomic<std::uint32_t> generation_{0};
   std::uint32_t last_number_ = 0;
 };
@@ -92,27 +152,14 @@ Registry& registry() {
 Result<void*> allocate(std::size_t bytes) {
   if (bytes == 0 || bytes > (std::size_t{1} << 46))
     return fail(ErrorCode::invalid_argument, fmt::format("allocate: {} bytes cannot be had", bytes));
-  Fd descriptor(::memfd_create("tutti", MFD_CLOEXEC));
-  if (!descriptor) return system_error("allocate: memfd_create");
-  // Reserves the pages now, so that a full memory file system is an error here and not a SIGBUS later.
-  const std::size_t padded = bytes + (bytes >= kPaddedFrom ? kPadding : 0);
-  if (const int error = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(padded)); error != 0) {
-    errno = error;
-    return system_error(fmt::format("allocate: reserving {} bytes", bytes));
-  }
-  Result<Mapping> mapping = Mapping::of(descriptor.get(), padded);
+  const std::size_t padded = page_up(bytes + (bytes >= kPaddedFrom ? kPadding : 0));
+  Result<SealedFile> file = create_sealed("tutti", padded, Pages::at_once);
+  if (!file) return fail(file.error().code, fmt::format("allocate({}): {}", bytes, file.error().message));
+  Result<Mapping> mapping = Mapping::of(file->descriptor.get(), padded);
   if (!mapping) return tl::unexpected(mapping.error());
   ::madvise(mapping->data(), padded, MADV_HUGEPAGE);
-  struct stat info {};
-  if (::fstat(descriptor.get(), &info) != 0) return system_error("allocate: fstat");
-  Region region;
-  region.base = mapping->data();
-  region.name.descriptor = descriptor.get();
-  region.name.inode = info.st_ino;
-  region.name.bytes = padded;
-  region.bytes = bytes;
   void* const base = mapping->data();
-  registry().add(region, {std::move(*mapping), std::move(descriptor)});
+  registry().add(std::move(*mapping), bytes, std::move(*file));
   return base;
 }
 
@@ -123,13 +170,12 @@ Status deallocate(void* memory) {
 }
 
 std::optional<RegionView> find_region(const void* memory, std::size_t bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  for (const Region& region : *registry().snapshot()) {
-    const auto base = reinterpret_cast<std::uintptr_t>(region.base);
-    if (address >= base && address - base <= region.bytes && region.bytes - (address - base) >= bytes)
-      return RegionView{region.name, address - base};
-  }
-  return std::nullopt;
+  return registry().find(reinterpret_cast<std::uintptr_t>(memory), bytes);
+}
+
+Status revoke(void* memory, std::size_t bytes) {
+  if (memory == nullptr || bytes == 0) return {};
+  return registry().revoke(reinterpret_cast<std::uintptr_t>(memory), bytes);
 }
 
 std::uint32_t region_generation() { return registry().generation(); }

@@ -1,5 +1,5 @@
 // Memory of this process that peers can map: what tutti::allocate() gives out.
-// Lookups take no lock: the table is an immutable snapshot, replaced on change.
+// Thread-safe. Lookups take no lock and wait for nobody (region_table.hpp).
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,17 @@ struct RegionView {
   std::uint64_t offset = 0;  // of the asked address in the region
 };
 
-/// The region that holds [memory, memory + bytes) whole, if any.
+/// Returns the region that holds [memory, memory + bytes) whole, if any.
 std::optional<RegionView> find_region(const void* memory, std::size_t bytes);
 
-/// Counts deallocations: peers drop their mappings of this process's regions when it has changed.
+/// Counts regions that are gone: peers give up mappings of regions that are no more when it has grown.
 std::uint32_t region_generation();
+
+/// Takes [memory, memory + bytes) away from all peers that have mapped it: from now on their stores go nowhere. The
+/// whole pages of the range are replaced, at the same address and with the same contents, by a region of another
+/// number, which later operations announce. Bytes of the range that peers write meanwhile may come along or not; other
+/// bytes of its first and last page must not be written by other threads meanwhile. Does nothing to memory that is not
+/// of allocate(): peers cannot map it.
+Status revoke(void* memory, std::size_t bytes);
 
 }  // namespace tutti

@@ -1,8 +1,6 @@
 #include "monitor/feed.hpp"
 
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/thread.hpp"
 #include "monitor/event_reader.hpp"
 #include "monitor/recorder.hpp"
 #include "tutti/monitor.hpp"
@@ -108,7 +107,11 @@ class Subscription::Feed {
     const std::lock_guard lock(mutex_);
     feed_door.listening.store(true);
     const std::uint64_t from = recorder.map().head().event_count.get();
-    if (!thread_.joinable()) start(monitor::EventReader(recorder.map(), from));
+    if (!thread_.joinable())
+      if (auto started = start(monitor::EventReader(recorder.map(), from)); !started) {
+        feed_door.listening.store(false);
+        return tl::unexpected(started.error());
+      }
     entries_.push_back(std::make_shared<Entry>(Entry{std::move(handler), from}));
     return entries_.back();
   }
@@ -124,12 +127,11 @@ class Subscription::Feed {
  private:
   bool is_ours() const { return owner_ == ::getpid(); }
 
-  void start(monitor::EventReader reader) {
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this, reader]() mutable { run(reader); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  Status start(monitor::EventReader reader) {
+    auto thread = start_thread("tutti-events", [this, reader]() mutable { run(reader); });
+    if (!thread) return tl::unexpected(thread.error());
+    thread_ = std::move(*thread);
+    return {};
   }
 
   [[noreturn]] void run(monitor::EventReader& reader) {

@@ -25,6 +25,7 @@ class Inbound::Link final : public RecvLink {
     const std::lock_guard lock(peer_->mutex());
     state_.expect(landing, bytes, tag);
     record_->post(state_.expected(), bytes, tag.number);
+    if (state_.expected() > state_.received()) peer_->unsettled();
   }
 
   std::optional<Arrival> poll() override {

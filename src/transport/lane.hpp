@@ -1,8 +1,8 @@
 // A lane: a way for frames between two processes, both ways, each in order and whole until the lane breaks. TCP
 // connections and simulated lanes implement it; a Peer owns and uses it.
 //
-// Everything here is called under the owner's mutex. From within post() a lane calls nothing but transmitted(); the
-// rest comes from the loop that drives it, also what broke during post().
+// Everything here is called under the owner's mutex. From within post() a lane calls nothing but transmitted() and
+// unsettled(); the rest comes from the loop that drives it, also what broke during post().
 #pragma once
 
 #include <cstddef>
@@ -64,6 +64,8 @@ class LaneOwner {
   virtual Status complete(Lane& lane, const FrameHeader& header) = 0;
   /// The lane needs the frame's payload no more.
   virtual void transmitted(Lane& lane, const FrameHeader& header) = 0;
+  /// Something was sent on a lane on which nothing waited for an answer: silence() is to be asked soon.
+  virtual void unsettled() = 0;
   /// The lane has been read for now. `settled`: it is not in the midst of a frame.
   virtual void pause(Lane& lane, bool settled) = 0;
   /// The lane is of no use any more. `orderly`: the peer had said goodbye.

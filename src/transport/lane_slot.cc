@@ -29,6 +29,8 @@ LaneSlot::LaneSlot(const LaneTimes& times, bool dials, double now)
       hold_(times.first_hold),
       held_until_(now),
       pause_(times.first_pause),
+      urgent_pause_(0),
+      urgent_at_(now),
       retry_at_(now) {}
 
 void LaneSlot::change(LaneState state, double now) {
@@ -41,7 +43,7 @@ void LaneSlot::up(double now, std::uint32_t epoch) {
   epoch_ = epoch;
   was_up_ = true;
   pause_ = times_->first_pause;
-  refusals_ = 0;
+  absences_ = 0;
 }
 
 void LaneSlot::lost(double now, std::string why) {
@@ -52,6 +54,9 @@ void LaneSlot::lost(double now, std::string why) {
   hold_ = first || lasted ? times_->first_hold : std::min(2 * hold_, times_->longest_hold);
   held_until_ = now + hold_;
   retry_at_ = held_until_;
+  const bool of_use = now - since_ >= times_->longest_urgent;
+  urgent_pause_ = of_use ? 0 : std::clamp(2 * urgent_pause_, times_->first_urgent, times_->longest_urgent);
+  urgent_at_ = now + urgent_pause_;
   reason_ = std::move(why);
   down_since_ = now;
   change(LaneState::dead, now);
@@ -70,9 +75,9 @@ bool LaneSlot::silent(double seconds) {
   return state_ == LaneState::suspect && seconds >= times_->dead;
 }
 
-double LaneSlot::due() const {
+double LaneSlot::due(bool alone) const {
   if (!dials_ || in_use() || state_ == LaneState::probing) return kNever;
-  return retry_at_;
+  return alone ? urgent_at_ : retry_at_;
 }
 
 std::uint32_t LaneSlot::dial(double now) {
@@ -80,18 +85,20 @@ std::uint32_t LaneSlot::dial(double now) {
   return epoch_ = std::max(epoch_, over_) + 1;
 }
 
-void LaneSlot::failed(double now, std::string why, bool refused) {
+void LaneSlot::failed(double now, std::string why, bool absent) {
   if (state_ != LaneState::probing) return;
   change(LaneState::held_down, now);
   reason_ = std::move(why);
-  if (refused && refusals_++ == 0) refused_since_ = now;
-  if (!refused) refusals_ = 0;
-  retry_at_ = now + pause_;
+  if (absent && absences_++ == 0) absent_since_ = now;
+  if (!absent) absences_ = 0;
+  urgent_at_ = now + pause_;
+  retry_at_ = std::max(held_until_, urgent_at_);
   pause_ = std::min(2 * pause_, times_->longest_pause);
 }
 
 void LaneSlot::port_back(double now) {
   pause_ = times_->first_pause;
+  urgent_at_ = now;
   retry_at_ = std::max(now, held_until_);
 }
 

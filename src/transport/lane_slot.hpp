@@ -8,8 +8,9 @@
 //   held down ◀─fenced─── dead
 //
 // A lane is lost by an error of its socket, by its port's carrier, or by silence: what was sent on it went unanswered.
-// It then stays down for a time that doubles while the lane does not last, and is tried again for ever. Only the end
-// that dials tries; the other one is told.
+// It then stays down for a time that doubles while the lane does not last, and is tried again for ever. While no other
+// lane carries anything there is no such hold: it is tried at once, then after pauses that grow. Only the end that
+// dials tries; the other one is told.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,8 @@ struct LaneTimes {
   double lasting = 2.0;        // seconds in use, and four times the last hold, after which a loss is a first one again
   double first_pause = 0.005;  // seconds between attempts that fail
   double longest_pause = 0.2;
+  double first_urgent = 0.01;  // seconds after the loss of the only lane that did not last; 0 after one that did
+  double longest_urgent = 0.1;
   double probe = 0.5;  // seconds without a word until a lane is probed, where something is awaited from the peer
 };
 
@@ -59,14 +62,14 @@ class LaneSlot {
   /// What was sent has gone unanswered for so long. True: give it up.
   bool silent(double seconds);
 
-  /// When dial() is due; kNever while it is not on us, or under way.
-  double due() const;
+  /// When dial() is due; kNever while it is not on us, or under way. `alone`: no other lane carries anything.
+  double due(bool alone) const;
   /// An attempt begins: the incarnation it is to be.
   std::uint32_t dial(double now);
-  void failed(double now, std::string why, bool refused);
-  /// Attempts in a row to which the answer was that nobody listens, and since when.
-  int refusals() const { return refusals_; }
-  double refused_since() const { return refused_since_; }
+  void failed(double now, std::string why, bool absent);
+  /// Attempts in a row to which the answer was that the peer is not there, and since when.
+  int absences() const { return absences_; }
+  double absent_since() const { return absent_since_; }
   /// Its port has a carrier again: no need to wait longer than the hold.
   void port_back(double now);
 
@@ -84,10 +87,12 @@ class LaneSlot {
   std::uint32_t over_ = 0;   // this one and all before are over
   double hold_;
   double held_until_;
-  double pause_;
-  double retry_at_;
-  int refusals_ = 0;
-  double refused_since_ = 0;
+  double pause_;         // after the next attempt that fails
+  double urgent_pause_;  // before the next attempt where it is alone and did not last
+  double urgent_at_;     // when it is tried again where it is alone
+  double retry_at_;      // and where it is not
+  int absences_ = 0;
+  double absent_since_ = 0;
 };
 
 }  // namespace tutti

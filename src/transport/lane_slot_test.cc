@@ -11,29 +11,29 @@ const LaneTimes kTimes;
 
 TEST(LaneSlot, IsDialedAtOnceAndAgainAfterGrowingPauses) {
   LaneSlot slot(kTimes, true, 10);
-  EXPECT_EQ(slot.due(), 10);
+  EXPECT_EQ(slot.due(false), 10);
   double now = 10;
   double before = 0;
   for (std::uint32_t epoch = 1; epoch < 12; ++epoch) {
     EXPECT_EQ(slot.dial(now), epoch);
     EXPECT_EQ(slot.state(), LaneState::probing);
-    EXPECT_EQ(slot.due(), kNever) << "an attempt is under way";
+    EXPECT_EQ(slot.due(false), kNever) << "an attempt is under way";
     slot.failed(now, "no answer", false);
-    const double pause = slot.due() - now;
+    const double pause = slot.due(false) - now;
     EXPECT_GE(pause, before);
     EXPECT_LE(pause, kTimes.longest_pause);
     before = pause;
-    now = slot.due();
+    now = slot.due(false);
   }
-  EXPECT_EQ(slot.refusals(), 0);
+  EXPECT_EQ(slot.absences(), 0);
 }
 
 TEST(LaneSlot, WhoIsDialedWaits) {
   LaneSlot slot(kTimes, false, 0);
-  EXPECT_EQ(slot.due(), kNever);
+  EXPECT_EQ(slot.due(false), kNever);
   slot.up(1, 1);
   slot.lost(2, "reset");
-  EXPECT_EQ(slot.due(), kNever);
+  EXPECT_EQ(slot.due(false), kNever);
   EXPECT_EQ(slot.state(), LaneState::dead);
   slot.fenced(3);
   EXPECT_EQ(slot.state(), LaneState::held_down);
@@ -61,14 +61,47 @@ TEST(LaneSlot, TheHoldDoublesWhileItFlapsAndBeginsAnewOnceItLasted) {
     slot.up(now, slot.dial(now));
     now += 0.01;
     slot.lost(now, "no carrier");
-    EXPECT_NEAR(slot.due() - now, expected, 1e-9);
+    EXPECT_NEAR(slot.due(false) - now, expected, 1e-9);
     expected = std::min(2 * expected, kTimes.longest_hold);
-    now = slot.due();
+    now = slot.due(false);
   }
   slot.up(now, slot.dial(now));
   now += 4 * kTimes.longest_hold + 1;
   slot.lost(now, "no carrier");
-  EXPECT_NEAR(slot.due() - now, kTimes.first_hold, 1e-9);
+  EXPECT_NEAR(slot.due(false) - now, kTimes.first_hold, 1e-9);
+}
+
+TEST(LaneSlot, WithoutAnotherLaneItIsDialedAtOnceThenAfterPausesThatGrow) {
+  LaneSlot slot(kTimes, true, 0);
+  slot.up(0, slot.dial(0));
+  slot.lost(5, "reset");
+  EXPECT_EQ(slot.due(true), 5) << "there is nothing to protect from a lane that comes and goes";
+  double now = 5;
+  double before = 0;
+  for (int times = 0; times < 10; ++times) {
+    slot.up(now, slot.dial(now));
+    slot.lost(now + 0.001, "reset");
+    const double pause = slot.due(true) - now - 0.001;
+    EXPECT_GT(pause, 0) << "it did not last";
+    EXPECT_GE(pause, before);
+    EXPECT_LE(pause, kTimes.longest_urgent + 1e-9);
+    EXPECT_LE(slot.due(true), slot.due(false));
+    before = pause;
+    now = slot.due(true);
+  }
+  slot.up(now, slot.dial(now));
+  slot.lost(now + 1, "reset");
+  EXPECT_EQ(slot.due(true), now + 1) << "it lasted";
+}
+
+TEST(LaneSlot, AnAttemptThatWasMadeAloneDoesNotEndTheHold) {
+  LaneSlot slot(kTimes, true, 0);
+  slot.up(0, slot.dial(0));
+  slot.lost(5, "reset");
+  slot.dial(slot.due(true));
+  slot.failed(5.001, "reset", false);
+  EXPECT_LT(slot.due(true), 5.001 + 2 * kTimes.first_pause);
+  EXPECT_DOUBLE_EQ(slot.due(false), 5 + kTimes.first_hold);
 }
 
 TEST(LaneSlot, ACarrierEndsThePausesButNotTheHold) {
@@ -76,15 +109,15 @@ TEST(LaneSlot, ACarrierEndsThePausesButNotTheHold) {
   slot.up(0, slot.dial(0));
   slot.lost(1, "no carrier");
   slot.port_back(1.01);
-  EXPECT_DOUBLE_EQ(slot.due(), 1 + kTimes.first_hold);
-  double now = slot.due();
+  EXPECT_DOUBLE_EQ(slot.due(false), 1 + kTimes.first_hold);
+  double now = slot.due(false);
   for (int times = 0; times < 8; ++times) {
     slot.dial(now);
     slot.failed(now, "no answer", false);
-    now = slot.due();
+    now = slot.due(false);
   }
   slot.port_back(now - kTimes.longest_pause);
-  EXPECT_LE(slot.due(), now - kTimes.longest_pause + kTimes.first_pause);
+  EXPECT_LE(slot.due(false), now - kTimes.longest_pause + kTimes.first_pause);
 }
 
 TEST(LaneSlot, NoIncarnationThatIsOverComesUp) {
@@ -105,9 +138,9 @@ TEST(LaneSlot, EveryAttemptIsAnIncarnationOfItsOwn) {
   slot.failed(0, "refused", true);
   slot.end(5);
   EXPECT_EQ(slot.dial(1), 6u);
-  EXPECT_EQ(slot.refusals(), 1);
+  EXPECT_EQ(slot.absences(), 1);
   slot.failed(1, "no answer", false);
-  EXPECT_EQ(slot.refusals(), 0) << "somebody may be there";
+  EXPECT_EQ(slot.absences(), 0) << "somebody may be there";
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ bool Outbound::send(Sending& link, const std::byte* data, std::size_t bytes, Ope
   if (peer_.error()) link.refused = true;
   link.starved = !link.state.may_post(bytes);
   watch_credit(link);
+  if (link.starved) peer_.unsettled();
   if (peer_.error() || bytes > peer_.limits().chunk_limit || link.starved) return false;
   const bool copied = link.state.will_copy(bytes);
   // With one lane there is nothing to weigh.

@@ -10,7 +10,7 @@ namespace tutti {
 namespace {
 
 constexpr double kGlance = 0.01;     // seconds between looks at lanes on which something waits for an answer
-constexpr double kRefusedFor = 1.0;  // seconds: a process that listens nowhere for so long is gone
+constexpr double kAbsentFor = 1.0;   // seconds: a process that is at none of its addresses for so long is gone
 constexpr double kRelayAfter = 0.2;  // seconds without a direct lane
 
 FrameHeader plain_frame(FrameType type, const Lane& lane) {
@@ -45,6 +45,7 @@ void Peer::dial_lanes(std::uint32_t count, double patience) {
   relay_ = count;
   direct_until_ = now();
   slot_of(relay_);
+  tick_by(now());
 }
 
 bool Peer::lane_up(std::shared_ptr<Lane> lane) {
@@ -88,8 +89,11 @@ void Peer::lane_down(Lane& lane, const Error& why, bool orderly) {
   lost->close();
   inbound_.lane_lost(*lost);
   if (error_) return;
+  tick_by(now());  // whoever finds a lane lost, only tick() has it dialed
   leaving_ = leaving_ || orderly;
-  if (lanes_.empty() && (leaving_ || why.code == ErrorCode::refused)) return fail(why, leaving_);
+  // A peer that breaks the rules of the protocol on its last lane would break them on the next, too.
+  const bool broke_rules = why.code == ErrorCode::refused;
+  if (lanes_.empty() && (leaving_ || broke_rules)) return fail(why, leaving_);
   if (orderly) return;
   log::warn("lane {} to {} is lost ({}); {} left", lost->index(), name_, why.message, lanes_.size());
   outbound_.lane_lost(*lost);
@@ -111,24 +115,23 @@ void Peer::fail(const Error& why, bool orderly) {
   if (watch_) watch_->end();
 }
 
-void Peer::dial_failed(const WantedLane& lane, const Error& why, bool refused) {
+void Peer::dial_failed(const WantedLane& lane, const Error& why, DialFailure kind) {
   LaneSlot& slot = slot_of(lane.index);
   if (slot.state() != LaneState::probing) return;
-  slot.failed(now(), why.message, refused);
-  note(refused ? "nobody listened" : "could not be reached");
-  // It is not who we look for, or wants to have nothing to do with us.
-  if (why.code == ErrorCode::refused && lanes_.empty())
-    return fail(tutti::fail(ErrorCode::system, why.message).value(), false);
+  slot.failed(now(), why.message, kind == DialFailure::absent);
+  tick_by(due(slot));
+  note(kind == DialFailure::absent ? "was not there" : "could not be reached");
+  if (kind == DialFailure::final) return fail(tutti::fail(ErrorCode::system, why.message).value(), false);
   give_up_unreachable(now());
 }
 
-// A peer that was never met is waited for as long as it was said; one at whose every address nobody listens is gone.
+// A peer that was never met is waited for as long as it was said; one that is at none of its addresses is gone.
 void Peer::give_up_unreachable(double now) {
   if (error_ || !dials_ || !lanes_.empty()) return;
   const bool met = std::any_of(slots_.begin(), slots_.end(), [](const LaneSlot& slot) { return slot.was_up(); });
   const bool late = !met && now >= give_up_at_;
   const bool gone = std::all_of(slots_.begin(), slots_.end(), [&](const LaneSlot& slot) {
-    return &slot == &slots_[relay_] || (slot.refusals() > 0 && now - slot.refused_since() >= kRefusedFor);
+    return &slot == &slots_[relay_] || (slot.absences() > 0 && now - slot.absent_since() >= kAbsentFor);
   });
   if (!late && !gone) return;
   fail(tutti::fail(late ? ErrorCode::timed_out : ErrorCode::system, slots_.front().reason()).value(), false);
@@ -136,6 +139,7 @@ void Peer::give_up_unreachable(double now) {
 
 void Peer::port_back(std::uint32_t index) {
   slot_of(index).port_back(now());
+  tick_by(due(slot_of(index)));
   note("port back");
 }
 
@@ -147,23 +151,31 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   probe(time);
   give_up_unreachable(time);
   if (error_) return kNever;
-  double next = unsettled_ ? time + kGlance : kNever;
+  double next = kNever;
   if (watch_) watch_->glance(time);
   const bool relays = wants_relay(time);
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     LaneSlot& slot = slots_[index];
     if (index == relay_ && !relays) continue;
-    if (!leaving_ && slot.due() <= time) {
+    if (!leaving_ && due(slot) <= time) {
       const bool was_up = slot.was_up();
       wanted.push_back({index, slot.dial(time), was_up, index == relay_});
       note("dialed");
     }
-    next = std::min(next, slot.due());
+    next = std::min(next, due(slot));
   }
   note_slots();
   if (dials_ && lanes_.empty() && !relays) next = std::min(next, direct_until_ + kRelayAfter);
-  return next;
+  return unsettled_ ? std::min(next, time + kGlance) : next;
 }
+
+void Peer::unsettled() {
+  if (std::exchange(unsettled_, true)) return;
+  tick_by(now() + kGlance);
+}
+
+// Without a lane that is trusted there is nothing to protect from one that comes and goes.
+double Peer::due(const LaneSlot& slot) const { return slot.due(suspects_ == lanes_.size()); }
 
 // The way through a neighbour is used while there is no other; then its lane is given up like any that is lost.
 bool Peer::wants_relay(double now) {

@@ -31,6 +31,9 @@ struct PeerOptions {
   LaneTimes times;
   bool only_one_lane = false;     // the first that is up; the others are spares
   std::function<double()> clock;  // seconds; none: time stands still
+  /// Asks that tick() be called at that time or before, earlier than it was promised. Called with the mutex held; none:
+  /// tick() is called every few milliseconds.
+  std::function<void(double)> tick_by;
   /// Told of each change, by a word that does not change: for tests and observers.
   std::function<void(const char*)> observer;
   std::optional<LaneWatchOptions> watch;  // none: nothing is measured or recorded for others
@@ -42,6 +45,13 @@ struct WantedLane {
   std::uint32_t epoch = 0;
   bool was_up = false;
   bool relayed = false;  // by way of a neighbour
+};
+
+/// Why a lane did not come up.
+enum class DialFailure : std::uint8_t {
+  passing,  // no answer, or the connection ended before it was a lane: the next attempt may succeed
+  absent,   // nobody is there, or somebody else: the peer is not at this address
+  final,    // the peer itself said that it counts this process as gone
 };
 
 class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
@@ -67,7 +77,8 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   bool dials() const { return dials_; }
   /// False where the lane was refused: all is over, or this incarnation is.
   bool lane_up(std::shared_ptr<Lane> lane);
-  void dial_failed(const WantedLane& lane, const Error& why, bool refused);
+  /// The next attempt follows, unless the peer has refused for good, or is at none of its addresses for a second.
+  void dial_failed(const WantedLane& lane, const Error& why, DialFailure kind);
   /// The port of a lane that is down has a carrier again.
   void port_back(std::uint32_t index);
   /// Gives up lanes that went silent, probes, and says which lanes to dial. Returns when to be called again at the
@@ -93,6 +104,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   Result<std::byte*> begin(Lane& lane, const FrameHeader& header) override;
   Status complete(Lane& lane, const FrameHeader& header) override;
   void transmitted(Lane& lane, const FrameHeader& header) override;
+  void unsettled() override;
   void pause(Lane& lane, bool settled) override;
   void lane_down(Lane& lane, const Error& why, bool orderly) override;
 
@@ -105,10 +117,14 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
     if (options_.observer) options_.observer(what);
   }
   void note_slots() const;
+  void tick_by(double time) const {
+    if (!error_ && options_.tick_by) options_.tick_by(time);
+  }
   void judge(double now);
   void probe(double now);
   void give_up_unreachable(double now);
   bool wants_relay(double now);
+  double due(const LaneSlot& slot) const;
 
   std::string name_;
   PeerOptions options_;
@@ -124,7 +140,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   bool dials_ = false;
   std::uint32_t relay_ = ~std::uint32_t{0};  // index of the lane by way of a neighbour, at the end that dials
   double direct_until_ = 0;                  // when there last was another one
-  bool unsettled_ = false;                   // something waits for an answer on some lane
+  bool unsettled_ = false;                   // something may wait for an answer: tick() comes within kGlance
   double give_up_at_ = kNever;               // where no lane has ever been up
   std::unique_ptr<LaneWatch> watch_;
   Outbound outbound_;

@@ -114,6 +114,51 @@ kills_after_grace() {
   expect_line err 'tutti run: one rank is still there after 0.2 s; killing it'
 }
 
+# Starts a job of $1 ranks that nothing but SIGKILL ends, with the options that follow; waits until it is deaf.
+start_deaf() {
+  local ranks=$1
+  shift
+  # A background job of a script ignores SIGINT; env undoes that.
+  env --default-signal=INT "$tutti" run -n "$ranks" "$@" bash -c \
+    'trap "" TERM INT; echo ready; while :; do sleep 0.02; done' >out 2>err &
+  launcher=$!
+  wait_until sh -c "[ \$(grep -c ready out) = $ranks ]"
+}
+
+# expect_end STATUS: how the launcher ends.
+expect_end() {
+  local status=0
+  wait "$launcher" || status=$?
+  [ "$status" -eq "$1" ] || fail "exit status $status, expected $1"
+}
+
+stops_when_told() {
+  "$tutti" run -n 3 sh -c 'echo ready; exec sleep 60' >out 2>err &
+  launcher=$!
+  wait_until sh -c '[ $(grep -c ready out) = 3 ]'
+  kill "$launcher"
+  expect_end 143
+  expect_line err 'tutti run: told to stop by SIGTERM; ending 3 ranks'
+  [ "$(wc -l <err)" -eq 1 ] || fail "ranks are blamed for what the launcher was told"
+}
+
+kills_after_grace_when_told() {
+  start_deaf 2 --grace 0.3
+  kill "$launcher"
+  expect_end 143
+  expect_line err 'tutti run: told to stop by SIGTERM; ending 2 ranks'
+  expect_line err 'tutti run: ranks are still there after 0.3 s; killing them'
+}
+
+kills_when_told_twice() {
+  start_deaf 2 --grace 600
+  kill -INT "$launcher"
+  wait_until grep -q 'Ctrl-C again to kill' err
+  kill -INT "$launcher"
+  expect_end 130
+  expect_line err 'tutti run: told to stop by SIGINT; ending 2 ranks \(Ctrl-C again to kill\)'
+}
+
 ends_what_ranks_started() {
   expect_status 6 "$tutti" run -n 2 --grace 1 bash -c \
     'if [ "$TUTTI_RANK" = 1 ]; then until [ -s pid ]; do sleep 0.01; done; exit 6; fi; sleep 60 & echo $! >pid; wait'

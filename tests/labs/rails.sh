@@ -15,6 +15,7 @@
 #   heal HOST RAIL                                   no loss any more
 #   rate HOST RAIL MBIT                              of the port, each way; 0: no limit
 #   reset HOST RAIL                                  ends the connections that the host has on the rail
+#   reset_all HOST                                   ends those on all rails, at once
 #   change_address HOST RAIL NEW                     to 198.18.<rail>.NEW
 #   address HOST RAIL                                prints it
 
@@ -113,6 +114,8 @@ rate() {
 
 # Needs a kernel with INET_DIAG_DESTROY, as Debian's.
 reset() { ss -N "$(host "$1")" -K -t state established src "$(address "$1" "$2")" >/dev/null; }
+
+reset_all() { ss -N "$(host "$1")" -K -t state established src 198.18.0.0/16 >/dev/null; }
 
 change_address() {
   ip -n "$(host "$1")" addr del "$(address "$1" "$2")/24" dev "rail$2" || return

@@ -29,7 +29,7 @@ without_ports() {
   flows "$what up again"
   paused=$(longest_pause "$rank" "$from")
   echo "$what down for $down s: operations paused for $paused ms at most"
-  [ "$paused" -le $pause_ms ] || fail "rank $rank paused for $paused ms"
+  [ "$paused" -le $((pause_ms + between_ms)) ] || fail "rank $rank paused for $paused ms"
 }
 
 export TUTTI_HEARTBEAT_TIMEOUT=2

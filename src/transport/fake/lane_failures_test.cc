@@ -38,7 +38,7 @@ const std::vector<std::pair<LaneState, LaneState>> kMoves = {
     {LaneState::suspect, LaneState::healthy},   {LaneState::suspect, LaneState::dead},
     {LaneState::healthy, LaneState::dead},      {LaneState::dead, LaneState::held_down},
     {LaneState::dead, LaneState::probing},      {LaneState::dead, LaneState::healthy},
-    {LaneState::held_down, LaneState::healthy},
+    {LaneState::held_down, LaneState::healthy}, {LaneState::suspect, LaneState::probing},
 };
 
 /// Two processes with up to three rails between them, of which the first dials.
@@ -101,7 +101,7 @@ class World {
     peer.tick(wanted);
     for (const WantedLane& lane : wanted) {
       if (lane.relayed && !has_neighbour_)
-        peer.dial_failed(lane, tutti::fail(ErrorCode::system, "no neighbour").value(), false);
+        peer.dial_failed(lane, tutti::fail(ErrorCode::system, "no neighbour").value(), DialFailure::passing);
       else
         network_.dial(*one_, *other_, lane);
     }

@@ -43,7 +43,10 @@ class FakeNetwork::End final : public Lane, public std::enable_shared_from_this<
   void post(const FrameHeader& header, const std::byte* payload, bool keep) override {
     if (!open_) return;
     queue_.push_back({header, payload, {}, keep});
-    if (unanswered_++ == 0) answered_at_ = network_.seconds();
+    if (unanswered_++ == 0) {
+      answered_at_ = network_.seconds();
+      owner_.unsettled();
+    }
     if (network_.faults_.coarse) {
       depart();
       return;
@@ -212,7 +215,9 @@ bool FakeNetwork::connect(Peer& one, Peer& other, std::uint32_t index, std::uint
 }
 
 void FakeNetwork::dial(Peer& one, Peer& other, const WantedLane& lane) {
-  const auto fails = [&one, lane] { one.dial_failed(lane, fail(ErrorCode::timed_out, "no answer").value(), false); };
+  const auto fails = [&one, lane] {
+    one.dial_failed(lane, fail(ErrorCode::timed_out, "no answer").value(), DialFailure::passing);
+  };
   later(delay() + delay(), [this, &one, &other, lane, fails] {
     if (is_blocked(&one, lane.index)) return later(kAttemptTimeout, fails);
     // The answer may be lost: then the other end has a lane that this one never saw.
@@ -231,13 +236,14 @@ void FakeNetwork::greet(Peer& one, Peer& other, const WantedLane& lane) {
   near->join(far);
   far->join(near);
   near->set_ready(false);
-  if (!other.lane_up(far)) return later(delay(), [&one, lane] { one.dial_failed(lane, not_wanted(), false); });
+  if (!other.lane_up(far))
+    return later(delay(), [&one, lane] { one.dial_failed(lane, not_wanted(), DialFailure::passing); });
   std::erase_if(wires_, [](const Wire& each) { return !each.one->is_open() || !each.other->is_open(); });
   wires_.push_back({lane.index, near, far});
   later(delay() * draw(20), [&one, near, lane] {
     if (one.lane_up(near)) return near->set_ready(true);
     near->close();
-    one.dial_failed(lane, not_wanted(), false);
+    one.dial_failed(lane, not_wanted(), DialFailure::passing);
   });
 }
 

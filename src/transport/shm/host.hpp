@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "memory/peer_memory.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/segment.hpp"
@@ -53,6 +54,27 @@ class Host {
   const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_]; }
   void change_entries() { entry_ = !entry_; }
 
+  /// Whether another rank of this host is a thread of this process.
+  bool shares_process() const { return shares_process_; }
+  /// Begins to touch memory of peers. False: one of them has given up, and its memory is its caller's again.
+  bool begin_touching() {
+    Fence& fence = own_.head().fence;
+    fence.inside.store(1, std::memory_order_seq_cst);
+    if (fence.stopped.load(std::memory_order_seq_cst) == 0) return true;
+    end_touching();
+    return false;
+  }
+  void end_touching() { own_.head().fence.inside.store(0, std::memory_order_release); }
+  /// Whether a peer has given up. What was read of peers before is right if not.
+  bool stopped() const {
+    std::atomic_signal_fence(std::memory_order_acquire);  // the processor keeps loads in order, the compiler shall too
+    return own_.head().fence.stopped.load(std::memory_order_acquire) != 0;
+  }
+  /// Keeps all ranks of the host from touching memory of others from now on, and waits until none does: `seconds` at
+  /// most for other processes, which may stand still, and for as long as it takes for ranks of this one. Returns ranks
+  /// of other processes that may still be at it.
+  std::vector<int> stop_peers(double seconds);
+
   void signal(int peer, int channel);
   /// Takes the next signal of `peer` if it has come.
   bool take_signal(int peer, int channel);
@@ -65,6 +87,9 @@ class Host {
   void sleep(int microseconds) const;
 
  private:
+  bool stop(int peer);
+  bool wait_outside(int peer, const Deadline& deadline) const;
+
   struct Peer {
     Peer(Segment s, const SegmentName& name);
     Segment segment;
@@ -78,6 +103,7 @@ class Host {
   int rank_;
   std::vector<std::unique_ptr<Peer>> peers_;
   bool one_process_;
+  bool shares_process_ = false;
   bool turn_ = false;
   bool entry_ = false;
   struct Turn {

@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,8 +10,9 @@
 #include <cerrno>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
-#include "memory/peer_memory.hpp"
+#include "memory/sealed.hpp"
 
 namespace tutti {
 namespace {
@@ -101,20 +100,17 @@ std::uint64_t process_identity() {
 
 Result<Segment> Segment::create(int ranks) {
   Segment segment;
-  segment.descriptor_ = Fd(::memfd_create("tutti-segment", MFD_CLOEXEC));
-  if (!segment.descriptor_) return system_error("memfd_create for a communicator");
   const std::size_t bytes = segment_bytes(ranks);
-  if (::ftruncate(segment.descriptor_.get(), static_cast<off_t>(bytes)) != 0)
-    return system_error(fmt::format("sizing a segment of {} bytes", bytes));
+  Result<SealedFile> file = create_sealed("tutti-segment", bytes, Pages::when_touched);
+  if (!file) return fail(file.error().code, fmt::format("a communicator's segment: {}", file.error().message));
+  segment.descriptor_ = std::move(file->descriptor);
   Result<Mapping> mapping = Mapping::of(segment.descriptor_.get(), bytes);
   if (!mapping) return tl::unexpected(mapping.error());
-  struct stat info {};
-  if (::fstat(segment.descriptor_.get(), &info) != 0) return system_error("fstat of a segment");
   segment.mapping_ = std::make_shared<Mapping>(std::move(*mapping));
   segment.base_ = segment.mapping_->data();
   segment.name_ = {::getpid(),
                    segment.descriptor_.get(),
-                   info.st_ino,
+                   file->inode,
                    random_number(),
                    process_identity(),
                    reinterpret_cast<std::uint64_t>(segment.base_),
@@ -137,7 +133,7 @@ Result<Segment> Segment::attach(const SegmentName& name) {
   if (name.bytes != segment_bytes(name.ranks))
     return fail(ErrorCode::mismatch, fmt::format("process {} has a segment of {} bytes, expected {}", name.pid,
                                                  name.bytes, segment_bytes(name.ranks)));
-  Result<Fd> descriptor = open_descriptor_of(name.pid, name.descriptor, name.inode);
+  Result<Fd> descriptor = open_sealed(name.pid, name.descriptor, name.inode, name.bytes);
   if (!descriptor) return tl::unexpected(descriptor.error());
   Result<Mapping> mapping = Mapping::of(descriptor->get(), name.bytes);
   if (!mapping) return tl::unexpected(mapping.error());

@@ -111,6 +111,16 @@ struct alignas(kCacheLine) Entered {
   std::atomic<std::int32_t> root;
 };
 
+/// Keeps the memory of a caller whose call has failed from being touched by peers, once that call has returned.
+/// A rank that gives up stores `stopped` of every peer of its host, then reads their `inside` until it is 0; a rank
+/// about to touch memory of peers stores its own `inside`, then reads its own `stopped`. All four are seq_cst, so one
+/// of the two sees the other. A rank that has read peers' memory reads `stopped` once more before it calls the result
+/// right: who gave up has stored it before its caller could change what was read.
+struct alignas(kCacheLine) Fence {
+  std::atomic<std::uint32_t> stopped;  // stored by peers, never taken back: the communicator is broken
+  std::atomic<std::uint32_t> inside;   // stored by the owner: it may be reading or writing memory of peers
+};
+
 /// What the owner has read of its peers' stages in the last turn of each half, and in how many ticks.
 struct alignas(kCacheLine) StageReads {
   std::atomic<std::uint64_t> ticks;
@@ -125,6 +135,7 @@ struct SegmentHead {
   alignas(kCacheLine) std::atomic<std::uint64_t> nonce;  // written once by the owner, checked by those who attach
   Entered entered[kRememberedOperations];                // by number, modulo their count
   std::atomic<std::uint32_t> last_entered;               // number plus one; 0: none yet
+  Fence fence;
   StageReads stage_reads[2];
   Entry entries[2];  // of two operations in a row: a peer may still read of the last when its rank is in the next
 };

@@ -1,6 +1,7 @@
 #include "transport/shm/shm_link.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "reduce/reduce.hpp"
@@ -120,9 +121,13 @@ const std::byte* ShmRecvLink::fetch(const PipeLine& line, const Expected& expect
     return pipe_.slot(staged_ % slots_);
   }
   if (memory_.same_process()) return reinterpret_cast<const std::byte*>(line.memory.address);
-  if (line.memory.region.descriptor >= 0) {
-    const Result<std::byte*> mapped = memory_.map(line.memory.region, line.memory.generation);
-    if (mapped) return *mapped + line.memory.offset;
+  const RegionName& region = line.memory.region;
+  if (region.descriptor >= 0 && line.memory.offset <= region.bytes &&
+      line.bytes() <= region.bytes - line.memory.offset) {
+    if (Result<std::shared_ptr<Mapping>> mapped = memory_.map(region, line.memory.generation)) {
+      held_ = std::move(*mapped);
+      return held_->data() + line.memory.offset;
+    }
   }
   std::byte* target = expected.landing;
   if (target == nullptr) {
@@ -148,6 +153,7 @@ void ShmRecvLink::release() {
   first_expected_ = (first_expected_ + 1) & (expected_.size() - 1);
   --expected_count_;
   fetched_ = nullptr;
+  held_.reset();
   record_->third.set(consumed_);
   pipe_.consumed.store(consumed_, std::memory_order_release);
   from_.ring();

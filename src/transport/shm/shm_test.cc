@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "transport/shm/host.hpp"
@@ -127,6 +131,50 @@ TEST_F(ShmLink, ShowsNothingOfAChunkThatWasNotExpected) {
   ASSERT_TRUE(arrival);
   EXPECT_EQ(arrival->data, nullptr);
   EXPECT_EQ(arrival->tag, (OperationTag{4, 77}));
+}
+
+TEST(Segment, OfAnotherProcessIsMappedOnlyIfItsSizeIsFixed) {
+  const Segment segment = Segment::create(2).value();
+  SegmentName name = segment.name();
+  name.process ^= 1;  // as another process sees it
+  EXPECT_TRUE(Segment::attach(name));
+  const Fd loose(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(loose.get(), static_cast<off_t>(name.bytes)), 0);
+  struct stat info {};
+  ASSERT_EQ(::fstat(loose.get(), &info), 0);
+  name.descriptor = loose.get();
+  name.inode = info.st_ino;
+  EXPECT_EQ(Segment::attach(name).error().code, ErrorCode::refused);
+}
+
+TEST_F(ShmLink, ARankThatGaveUpWaitsUntilItsPeersAreOutside) {
+  ASSERT_TRUE(hosts_[1].begin_touching());
+  std::atomic<bool> outside{false};
+  std::thread peer([&] {
+    outside = true;
+    hosts_[1].end_touching();
+  });
+  EXPECT_TRUE(hosts_[0].stop_peers(0).empty()) << "threads of a process are waited for as long as it takes";
+  EXPECT_TRUE(outside);
+  peer.join();
+  EXPECT_FALSE(hosts_[1].begin_touching()) << "nothing is touched any more";
+  EXPECT_TRUE(hosts_[1].stopped());
+  EXPECT_FALSE(hosts_[0].stopped());
+}
+
+/// Two ranks of a host, the second as another process.
+TEST(Host, NamesPeersOfOtherProcessesThatDoNotComeOutInTime) {
+  std::vector<Segment> segments;
+  for (int rank = 0; rank < 2; ++rank) segments.push_back(Segment::create(2).value());
+  std::vector<SegmentName> names{segments[0].name(), segments[1].name()};
+  names[1].process ^= 1;
+  Host host(std::move(segments[0]), names, 0);
+  Fence& peer = segments[1].head().fence;
+  peer.inside = 1;
+  EXPECT_EQ(host.stop_peers(0.01), std::vector<int>{1});
+  EXPECT_EQ(peer.stopped, 1u);
+  peer.inside = 0;
+  EXPECT_TRUE(host.stop_peers(0.01).empty());
 }
 
 /// A machine whose copies cost `plain` and `past`.

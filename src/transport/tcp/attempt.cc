@@ -99,11 +99,11 @@ Result<bool> Attempt::connect() {
   int error = 0;
   socklen_t bytes = sizeof error;
   if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
-  connection_refused_ = error == ECONNREFUSED;
+  if (error == ECONNREFUSED) failure_ = DialFailure::absent;
   if (error != 0)
     return fail(ErrorCode::system, fmt::format("connecting to {}: {}", address_.to_string(), std::strerror(error)));
   if (auto finished = finish_connect(socket_.get()); !finished) {
-    connection_refused_ = true;
+    failure_ = DialFailure::absent;
     return tl::unexpected(finished.error());
   }
   deadline_ = Deadline::in(greeting_seconds_);
@@ -113,6 +113,7 @@ Result<bool> Attempt::connect() {
 
 Result<bool> Attempt::prove() {
   auto proven = handshake_.advance(socket_.get());
+  if (!proven && handshake_.rejected()) failure_ = DialFailure::absent;
   if (!proven || !*proven) return proven;
   if (dial_) bytes_ = encode(LaneGreeting{FrameType::hello, dial_->lane.epoch, dial_->lane.index, own_, dial_->peer});
   if (forwards_) bytes_ = encode(greeting_);
@@ -149,18 +150,22 @@ Status Attempt::check_greeting() {
   if (!greeting) return tl::unexpected(greeting.error());
   greeting_ = *greeting;
   const std::string who = address_.to_string();
+  failure_ = DialFailure::absent;  // unless all is well
   if (side_ == Side::acceptor) verdict_ = judge_(greeting_);
   if (side_ == Side::acceptor ? verdict_ == Verdict::refuse : greeting_.to != own_)
     return fail(ErrorCode::refused,
                 fmt::format("{} looks for process {}, which is not here", who, greeting_.to.to_string()));
-  if (dial_ && greeting_.type == FrameType::never)
+  const bool is_peer = dial_ && greeting_.from == dial_->peer;
+  if (is_peer && greeting_.type == FrameType::never) {
+    failure_ = DialFailure::final;
     return fail(ErrorCode::refused, fmt::format("{} counts this process as gone", who));
+  }
   const auto wanted = side_ == Side::acceptor ? FrameType::hello : FrameType::welcome;
   if (greeting_.type != wanted) return fail(ErrorCode::refused, fmt::format("{} greeted out of turn", who));
-  if (dial_ &&
-      (greeting_.from != dial_->peer || greeting_.lane != dial_->lane.index || greeting_.epoch != dial_->lane.epoch))
+  if (dial_ && (!is_peer || greeting_.lane != dial_->lane.index || greeting_.epoch != dial_->lane.epoch))
     return fail(ErrorCode::refused,
                 fmt::format("{} is process {}, not {}", who, greeting_.from.to_string(), dial_->peer.to_string()));
+  failure_ = DialFailure::passing;
   return {};
 }
 

@@ -51,8 +51,10 @@ class Attempt {
   Error late() const;
   /// Accepted connections that are done.
   Verdict verdict() const { return verdict_; }
-  /// Nobody listens there.
-  bool connection_refused() const { return connection_refused_; }
+  /// What an error of advance() means for the next attempt.
+  DialFailure failure() const { return failure_; }
+  /// It ended before the other end said anything: somebody only looked whether there is a way.
+  bool said_nothing() const { return stage_ == Stage::proving && !handshake_.heard(); }
 
  private:
   enum class Stage { connecting, proving, speaking, listening, done };
@@ -84,7 +86,7 @@ class Attempt {
   Judge judge_;
   Verdict verdict_ = Verdict::welcome;
   bool forwards_ = false;
-  bool connection_refused_ = false;
+  DialFailure failure_ = DialFailure::passing;
 };
 
 }  // namespace tutti

@@ -77,7 +77,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
                                              : ::sendmsg(socket_.get(), &message, kFlags);
     if (sent >= 0) {
       unanswered_reads_ = 0;
-      settled_ = false;
+      if (std::exchange(settled_, false)) owner_.unsettled();
       written_ += static_cast<std::uint64_t>(sent);
       count(poller_->counters().bytes_sent, static_cast<std::uint64_t>(sent));
       return sent;

@@ -2,20 +2,18 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "base/thread.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr int kDrivenTick = 10;              // milliseconds between looks whether callers still drive
+constexpr double kDrivenTick = 0.01;         // seconds between looks whether callers still drive
 constexpr double kDetour = 1.0;              // seconds for a lane by way of a neighbour to be welcomed
 constexpr std::size_t kPendingLimit = 4096;  // strangers who connect and say nothing must not use up descriptors
 // Ids in the control epoll; attempts have those below, listeners those from kListeners on.
@@ -31,31 +29,27 @@ void add_to(int epoll, int descriptor, std::uint64_t id, std::uint32_t events, i
   ::epoll_ctl(epoll, operation, descriptor, &event);
 }
 
-std::thread start_thread(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 Reception::Reception(Host& host, const JobKey& key, const ProcessId& own, std::vector<Fd> listeners, int data,
-                     int ports, Options options)
+                     int ports, std::shared_ptr<NextLook> next_look, Options options)
     : host_(host),
       key_(key),
       own_(own),
       data_(data),
       options_(options),
       control_(::epoll_create1(EPOLL_CLOEXEC)),
-      doorbell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  add_to(control_.get(), doorbell_.get(), kDoorbell, EPOLLIN);
+      next_look_(std::move(next_look)) {
+  add_to(control_.get(), next_look_->descriptor(), kDoorbell, EPOLLIN);
   if (ports >= 0) add_to(control_.get(), ports, kPorts, EPOLLIN);
   for (Fd& each : listeners) listen(std::move(each));
-  thread_ = start_thread([this] { run(); });
+}
+
+Status Reception::start() {
+  auto thread = start_thread("tutti-tcp", [this] { run(); });
+  if (!thread) return tl::unexpected(thread.error());
+  thread_ = std::move(*thread);
+  return {};
 }
 
 void Reception::listen(Fd listener) {
@@ -66,7 +60,7 @@ void Reception::listen(Fd listener) {
 void Reception::stop() {
   if (!thread_.joinable()) return;
   stopping_.store(true, std::memory_order_release);
-  ::eventfd_write(doorbell_.get(), 1);
+  next_look_->ring();
   thread_.join();
 }
 
@@ -74,27 +68,28 @@ void Reception::abandon_thread() {
   if (thread_.joinable()) thread_.detach();
 }
 
-void Reception::wake() { ::eventfd_write(doorbell_.get(), 1); }
-
 void Reception::run() {
-  pthread_setname_np(pthread_self(), "tutti-tcp");
   while (!stopping_.load(std::memory_order_acquire)) {
+    next_look_->begin();
     const bool driven = host_.is_driven();
-    const double until_tick = host_.tick();
+    const double next_tick = host_.tick();
     pollfd entries[2] = {{control_.get(), POLLIN, 0}, {data_, POLLIN, 0}};
-    ::poll(entries, driven ? 1 : 2, poll_timeout(driven, until_tick));
+    ::poll(entries, driven ? 1 : 2, sleep_milliseconds(driven, next_tick));
     if (entries[0].revents != 0) handle_control_events();
     check_deadlines();
     if (!driven && entries[1].revents != 0 && !host_.is_driven()) host_.drive();
   }
 }
 
-int Reception::poll_timeout(bool driven, double until_tick) const {
-  Deadline next = listen_again_at_;
-  if (until_tick < kNever) next = Deadline::earlier(next, Deadline::in(until_tick));
-  for (const auto& [id, pending] : pending_) next = Deadline::earlier(next, pending.attempt.deadline());
-  if (driven) return next.poll_milliseconds(kDrivenTick);
-  return next.is_never() ? -1 : next.poll_milliseconds();
+int Reception::sleep_milliseconds(bool driven, double next_tick) {
+  const double now = steady_seconds();
+  Deadline deadline = listen_again_at_;
+  for (const auto& [id, pending] : pending_) deadline = Deadline::earlier(deadline, pending.attempt.deadline());
+  double next = next_tick;
+  if (!deadline.is_never()) next = std::min(next, now + deadline.seconds_left());
+  if (driven) next = std::min(next, now + kDrivenTick);
+  next = next_look_->plan(next);
+  return next == kNever ? -1 : Deadline::in(std::max(next - now, 0.0)).poll_milliseconds();
 }
 
 void Reception::handle_control_events() {
@@ -102,9 +97,8 @@ void Reception::handle_control_events() {
   const int ready = ::epoll_wait(control_.get(), events, 64, 0);
   for (int i = 0; i < ready; ++i) {
     const std::uint64_t id = events[i].data.u64;
-    eventfd_t rings = 0;
     if (id == kDoorbell)
-      ::eventfd_read(doorbell_.get(), &rings);
+      next_look_->silence();
     else if (id == kPorts)
       host_.on_ports_changed();
     else if (id >= kRelays)
@@ -151,7 +145,7 @@ void Reception::dial(const Dial& dial) {
   const double greeting = dial.lane.relayed ? std::min(kDetour, options_.greeting_timeout) : options_.greeting_timeout;
   const double answer = dial.lane.was_up ? options_.answer_timeout : greeting;
   auto attempt = Attempt::dialing(dial, key_, own_, answer, greeting);
-  if (!attempt) return host_.on_dial_failed(dial, attempt.error(), false);
+  if (!attempt) return host_.on_dial_failed(dial, attempt.error(), DialFailure::passing);
   add(std::move(*attempt), std::make_unique<Dial>(dial));
 }
 
@@ -232,12 +226,12 @@ void Reception::advance_relay(std::uint64_t number) {
 void Reception::give_up(std::uint64_t id, const Error& why) {
   auto node = pending_.extract(id);
   Pending& pending = node.mapped();
-  const bool refused = pending.attempt.connection_refused();
+  const DialFailure kind = pending.attempt.failure();
   const SocketAddress address = pending.attempt.address();
   { const Fd closed = pending.attempt.take(); }
   if (pending.passage) return pass_on(std::move(pending.passage));
   if (!pending.dial) return turn_away(address, why);
-  host_.on_dial_failed(*pending.dial, why, refused);
+  host_.on_dial_failed(*pending.dial, why, kind);
 }
 
 void Reception::turn_away(const SocketAddress& who, const Error& why) {

@@ -22,6 +22,7 @@
 #include "base/net.hpp"
 #include "base/relay.hpp"
 #include "transport/tcp/attempt.hpp"
+#include "transport/tcp/next_look.hpp"
 
 namespace tutti {
 
@@ -38,16 +39,16 @@ class Reception {
     virtual void on_accepted(Fd socket, const LaneGreeting& greeting) = 0;
     /// Ours is.
     virtual void on_dialed(Fd socket, const Dial& dial) = 0;
-    /// Ours will not be, this time. `refused`: nobody listens there.
-    virtual void on_dial_failed(const Dial& dial, const Error& why, bool refused) = 0;
+    /// Ours will not be, this time.
+    virtual void on_dial_failed(const Dial& dial, const Error& why, DialFailure kind) = 0;
     virtual void on_ports_changed() = 0;
     /// Someone was turned away.
     virtual void on_stranger() = 0;
     /// Whether a caller has driven the data connections since this was last asked, or sleeps on them.
     virtual bool is_driven() = 0;
     virtual void drive() = 0;
-    /// Looks after all lanes; called every few milliseconds while callers drive, and otherwise after what it returns.
-    virtual double tick() = 0;  // seconds
+    /// Looks after all lanes. Returns when to be called again at the latest: steady_seconds.
+    virtual double tick() = 0;
   };
 
   struct Options {
@@ -56,15 +57,16 @@ class Reception {
   };
 
   /// `data` is what drive() drives: readable when there is something to do; `ports` when ports have changed.
+  /// Who needs the host's tick() earlier than planned tells `next_look`.
   Reception(Host& host, const JobKey& key, const ProcessId& own, std::vector<Fd> listeners, int data, int ports,
-            Options options);
+            std::shared_ptr<NextLook> next_look, Options options);
+  /// Starts the thread.
+  Status start();
   ~Reception() { stop(); }
 
   /// On the thread, from within the host's functions.
   void dial(const Dial& dial);
   void listen(Fd listener);
-  /// Has the thread call tick() soon.
-  void wake();
   /// Ends the thread; attempts under way are dropped.
   void stop();
   /// In a child of fork there is no thread to end.
@@ -90,7 +92,7 @@ class Reception {
   };
 
   void run();
-  int poll_timeout(bool driven, double until_tick) const;
+  int sleep_milliseconds(bool driven, double next_tick);
   void handle_control_events();
   void accept_all(std::size_t listener);
   void add(Attempt attempt, std::unique_ptr<Dial> dial, std::unique_ptr<Passage> passage = nullptr);
@@ -111,8 +113,8 @@ class Reception {
   std::vector<Fd> listeners_;
   int data_;
   Options options_;
-  Fd control_;  // epoll of listeners, attempts, ports, and doorbell_
-  Fd doorbell_;
+  Fd control_;  // epoll of listeners, attempts, ports, and next_look_
+  std::shared_ptr<NextLook> next_look_;
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::unordered_map<std::uint64_t, Passing> relays_;
   std::uint64_t next_id_ = 0;

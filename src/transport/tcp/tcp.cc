@@ -41,10 +41,12 @@ thread_local std::uint64_t t_seen = 0;
 Status Tcp::Impl::listen(bool has_secret) {
   auto listeners = ways_.open(options_.listen, has_secret);
   if (!listeners) return tl::unexpected(listeners.error());
-  if (poller_->descriptor() < 0 || !wake_) return system_error("starting the TCP transport");
-  reception_ = std::make_unique<Reception>(*this, key_, id_, std::move(*listeners), poller_->descriptor(),
-                                           ports_.descriptor(), Reception::Options{options_.greeting_timeout});
-  return {};
+  if (poller_->descriptor() < 0 || !wake_ || next_look_->descriptor() < 0)
+    return system_error("starting the TCP transport");
+  reception_ =
+      std::make_unique<Reception>(*this, key_, id_, std::move(*listeners), poller_->descriptor(), ports_.descriptor(),
+                                  next_look_, Reception::Options{options_.greeting_timeout});
+  return reception_->start();
 }
 
 Tcp::Impl::~Impl() {

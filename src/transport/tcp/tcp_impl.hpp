@@ -47,7 +47,7 @@ class Tcp::Impl final : public Reception::Host {
   Attempt::Verdict judge(const LaneGreeting& hello) override;
   std::vector<Rail> routes_to(const ProcessId& process) override { return ways_.onwards(process); }
   void on_dialed(Fd socket, const Dial& dial) override;
-  void on_dial_failed(const Dial& dial, const Error& why, bool refused) override;
+  void on_dial_failed(const Dial& dial, const Error& why, DialFailure kind) override;
   void on_ports_changed() override;
   void on_stranger() override { count(poller_->counters().strangers, 1); }
   bool is_driven() override;
@@ -112,6 +112,7 @@ class Tcp::Impl final : public Reception::Host {
   std::atomic<int> sleepers_{0};
   Ports ports_;            // the thread's
   bool stopping_ = false;  // there is no thread any more
+  std::shared_ptr<NextLook> next_look_ = std::make_shared<NextLook>();
   std::unique_ptr<Reception> reception_;
 };
 

@@ -12,10 +12,9 @@
 namespace tutti {
 namespace {
 
-/// Since some moment; cheap enough to be read for every large chunk.
-double steady_seconds() { return microseconds_since(0) * 1e-6; }
-
 constexpr std::size_t kChunkOverRails = 128 << 10;
+// Seconds for which the thread sleeps while there are peers, whatever it knows of: it costs next to nothing.
+constexpr double kLongestSleep = 1.0;
 
 /// One connection for each of the peer's ports at least, and as many for one as for another.
 std::uint32_t lanes_for(std::size_t rails, int wanted) {
@@ -59,7 +58,6 @@ std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) 
     peer->dial_lanes(lanes_for(rails, wanted),
                      options_.dial_timeout > 0 ? options_.dial_timeout : settings().join_timeout);
   }
-  reception_->wake();
   return peer;
 }
 
@@ -74,6 +72,7 @@ Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string&
   options.times.longest_hold = std::max(settings().lane_hold, options.times.first_hold);
   options.only_one_lane = settings().lanes == "backup";
   options.clock = steady_seconds;
+  options.tick_by = [look = next_look_](double time) { look->by(time); };
   if (monitor::Recorder& recorder = monitor::Recorder::of_process(); recorder.is_on()) {
     options.watch.emplace();
     options.watch->recorder = &recorder;
@@ -136,13 +135,13 @@ void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, co
   wake();
 }
 
-void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, bool refused) {
+void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, DialFailure kind) {
   const auto peer = find(dial.peer);
   if (!peer) return;
   log::debug("lane {} to {}: {}", dial.lane.index, peer->name(), why.message);
   {
     const std::lock_guard lock(peer->mutex());
-    peer->dial_failed(dial.lane, why, refused);
+    peer->dial_failed(dial.lane, why, kind);
   }
   wake();
 }
@@ -162,7 +161,8 @@ void Tcp::Impl::dial(const PeerKey& key, const WantedLane& lane) {
     dial.rail.source = dial.rail.source->with_port(static_cast<std::uint16_t>(port));
   }
   if (!rails.empty()) return reception_->dial(dial);
-  on_dial_failed(dial, fail(ErrorCode::system, "no process of either host could pass it on").value(), false);
+  on_dial_failed(dial, fail(ErrorCode::system, "no process of either host could pass it on").value(),
+                 DialFailure::passing);
 }
 
 double Tcp::Impl::tick() {
@@ -171,7 +171,7 @@ double Tcp::Impl::tick() {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, known] : peers_) all.emplace_back(key, known.peer);
   }
-  double next = kNever;
+  double next = all.empty() ? kNever : steady_seconds() + kLongestSleep;
   bool changed = false;
   std::vector<WantedLane> wanted;
   for (const auto& [key, peer] : all) {
@@ -187,7 +187,7 @@ double Tcp::Impl::tick() {
   }
   drop_removed();
   if (changed) wake();
-  return next == kNever ? kNever : std::max(next - steady_seconds(), 0.0);
+  return next;
 }
 
 // Lanes of a port without a carrier are given up at once; with one, what is down is tried again.
@@ -263,7 +263,6 @@ void Tcp::Impl::follow(const Endpoint& endpoint) {
     for (std::uint32_t index = 0; index < peer->slots().size(); ++index)
       if (!peer->slots()[index].in_use()) peer->port_back(index);
   }
-  reception_->wake();
 }
 
 void Tcp::Impl::close_peer(const ProcessId& id, const Error& why) {

@@ -2,7 +2,9 @@
 // bit, and writes to --log a line for each operation once it is done:
 //   END BYTES DURATION      monotonic time and duration in nanoseconds, bytes of the buffer
 // Exits with 1 and says why when an operation fails or a result is wrong. Rank 0 decides when to stop; all hear of it
-// every few operations.
+// every few operations. With --pause-ms it behaves like a training job: after every operation the ranks exchange four
+// bytes, which say whether to stop, and then call nothing for a while. With --churn the buffers are allocated for each
+// operation and freed after it, beside others that come and go.
 #include <sys/stat.h>
 #include <time.h>
 
@@ -33,6 +35,8 @@ struct Arguments {
   double seconds = 10;
   std::uint64_t operations = 0;
   std::int64_t compute_us = 0;
+  double pause_ms = 0;
+  bool churn = false;
   double timeout = 20;
   std::string stop_file;
   std::string log;
@@ -63,15 +67,37 @@ Collective parse_collective(const std::string& text) {
   give_up("no collective '" + text + "'");
 }
 
+/// Zeroed floats that peers of the host can map.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t count) : count_(count) {
+    Result<void*> memory = allocate(std::max<std::size_t>(count, 1) * sizeof(float));
+    if (!memory) give_up(memory.error().to_string());
+    memory_.reset(static_cast<float*>(*memory));
+  }
+  std::span<float> span() const { return {memory_.get(), count_}; }
+
+ private:
+  struct Free {
+    void operator()(float* memory) const {
+      if (Status freed = deallocate(memory); !freed) give_up(freed.error().to_string());
+    }
+  };
+  std::size_t count_;
+  std::unique_ptr<float, Free> memory_;
+};
+
 /// One operation under way, with its buffers.
 class Operation {
  public:
   Operation(Communicator& communicator, const Arguments& arguments)
-      : communicator_(communicator), chosen_(parse_collective(arguments.collective)) {
+      : communicator_(communicator), chosen_(parse_collective(arguments.collective)), churn_(arguments.churn) {
     const auto size = static_cast<std::size_t>(communicator.size());
     block_ = std::max<std::size_t>(arguments.bytes / sizeof(float) / size, 1);
-    send_.resize(block_ * size);
-    recv_.resize(block_ * size);
+    own_send_.resize(block_ * size);
+    own_recv_.resize(block_ * size);
+    send_ = own_send_;
+    recv_ = own_recv_;
   }
 
   void start(std::uint64_t number);
@@ -83,6 +109,7 @@ class Operation {
 
  private:
   void choose();
+  void allocate_anew();
   void give();
   void take(Result<Work> work);
   void verify() const;
@@ -94,14 +121,18 @@ class Operation {
 
   Communicator& communicator_;
   Collective chosen_;
+  bool churn_;
   Collective collective_ = all_reduce;
   std::size_t block_ = 0;  // the most elements per rank
   std::size_t share_ = 0;  // elements per rank, of those that have blocks
   std::size_t count_ = 0;  // of all
   std::uint64_t number_ = 0;
   std::int64_t begun_ = 0;
-  std::vector<float> send_;
-  std::vector<float> recv_;
+  std::vector<float> own_send_;
+  std::vector<float> own_recv_;
+  std::vector<Buffer> buffers_;  // with --churn: for sending, for receiving, and others
+  std::span<float> send_;
+  std::span<float> recv_;
   std::vector<Work> works_;
 };
 
@@ -146,10 +177,19 @@ void Operation::give() {
   }
 }
 
+/// Replaces the buffers, and up to three that nobody uses.
+void Operation::allocate_anew() {
+  buffers_.clear();
+  for (std::uint64_t i = 0; i < 2 + drawn(number_, 4) % 4; ++i) buffers_.emplace_back(count_);
+  send_ = buffers_[0].span();
+  recv_ = buffers_[1].span();
+}
+
 void Operation::start(std::uint64_t number) {
   number_ = number;
   choose();
-  fill(std::span(send_).first(count_), communicator_.rank(), number_);
+  if (churn_) allocate_anew();
+  fill(send_.first(count_), communicator_.rank(), number_);
   begun_ = now();
   give();
 }
@@ -163,7 +203,7 @@ void Operation::finish() {
 
 /// recv[offset, offset + count) is what ranks begin to end - 1 gave from `first` on, summed.
 void Operation::expect(std::size_t offset, std::size_t count, int begin, int end, std::size_t first) const {
-  const std::size_t wrong = first_wrong(std::span(recv_).subspan(offset, count), begin, end, number_, first);
+  const std::size_t wrong = first_wrong(recv_.subspan(offset, count), begin, end, number_, first);
   if (wrong != count) fail("wrong at element " + std::to_string(offset + wrong));
 }
 
@@ -220,6 +260,7 @@ class Agreement {
       : communicator_(communicator), arguments_(arguments), start_(now()) {}
 
   bool stop(std::uint64_t done) {
+    if (arguments_.pause_ms > 0) return stop_now(done);
     if (under_way_)
       if (Status told = work_.wait(); !told) fail(told.error());
     if (stop_ != 0) return true;
@@ -232,6 +273,13 @@ class Agreement {
   }
 
  private:
+  /// Nothing is left under way in a pause.
+  bool stop_now(std::uint64_t done) {
+    stop_ = communicator_.rank() == 0 && wants_to_stop(done);
+    const Status told = communicator_.all_reduce(&stop_, &stop_, 1, DataType::int32, Operator::max);
+    if (!told) fail(told.error());
+    return stop_ != 0;
+  }
   bool wants_to_stop(std::uint64_t done) const {
     struct stat file {};
     return now() - start_ > static_cast<std::int64_t>(arguments_.seconds * 1e9) ||
@@ -252,8 +300,12 @@ class Agreement {
 
 /// Returns how many operations were run.
 std::uint64_t run_operations(Communicator& communicator, const Arguments& arguments) {
-  constexpr std::uint64_t kRound = 16;
-  std::vector<Operation> slots(std::max<std::size_t>(arguments.depth, 1), Operation(communicator, arguments));
+  const bool pauses = arguments.pause_ms > 0;
+  const std::uint64_t round = pauses ? 1 : 16;
+  const std::size_t depth = std::max<std::size_t>(arguments.depth, 1);
+  std::vector<Operation> slots;
+  slots.reserve(depth);
+  for (std::size_t i = 0; i < depth; ++i) slots.emplace_back(communicator, arguments);
   Log log(arguments.log);
   const auto finish = [&](Operation& operation) {
     if (!operation.under_way()) return;
@@ -262,12 +314,13 @@ std::uint64_t run_operations(Communicator& communicator, const Arguments& argume
   };
   Agreement agreement(communicator, arguments);
   std::uint64_t number = 0;
-  for (; number % kRound != 0 || !agreement.stop(number); ++number) {
+  for (; number % round != 0 || !agreement.stop(number); ++number) {
     Operation& operation = slots[number % slots.size()];
     finish(operation);
     operation.start(number);
     if (arguments.compute_us != 0) sleep_until(now() + arguments.compute_us * 1000);
-    if (slots.size() == 1) finish(operation);
+    if (slots.size() == 1 || pauses) finish(operation);
+    if (pauses) sleep_until(now() + static_cast<std::int64_t>(arguments.pause_ms * 1e6));
   }
   for (std::size_t i = 0; i < slots.size(); ++i) finish(slots[(number + i) % slots.size()]);
   return number;
@@ -285,6 +338,8 @@ int run(int argc, char** argv) {
                  "after which to stop, some more for all to hear of it; 0: no limit");
   app.add_option("--stop-file", arguments.stop_file, "stop once it exists");
   app.add_option("--compute-us", arguments.compute_us, "sleep so long while an operation is under way");
+  app.add_option("--pause-ms", arguments.pause_ms, "call nothing for so long after each operation");
+  app.add_flag("--churn", arguments.churn, "allocate the buffers anew for each operation");
   app.add_option("--timeout", arguments.timeout, "seconds until an operation that waits fails");
   app.add_option("--log", arguments.log, "a line for each operation: end and duration in ns, bytes");
   CLI11_PARSE(app, argc, argv);

@@ -1,0 +1,54 @@
+// An agreement of the ranks of a communicator on who is left, for shrink(): fed by the thread that runs it and by
+// whoever delivers messages.
+//
+// A rank whose leader died between two commits asks the others what was decided. They may have returned and dropped the
+// communicator by then, so a decided deliberation belongs to the job, which keeps it for a while (Job::keep).
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "communicator/message.hpp"
+#include "control/agreement.hpp"
+
+namespace tutti {
+
+class CommunicatorImpl;
+class Job;
+
+class Deliberation : public std::enable_shared_from_this<Deliberation> {
+ public:
+  Deliberation(const CommunicatorImpl& impl, ShrinkOptions options);
+
+  /// Returns when the ranks have decided, or this one has given up. `blob` is for the other survivors.
+  Result<Survivors> run(CommunicatorImpl& impl, Blob blob);
+  /// Takes in, and answers, a message for this rank. Any thread.
+  void hear(const Message& message);
+
+  std::uint64_t id() const { return id_; }
+  int rank() const { return rank_; }
+
+ private:
+  void take_losses(const CommunicatorImpl& impl);
+  void flush(std::unique_lock<std::mutex>& lock);
+
+  const std::weak_ptr<Job> job_;
+  const std::uint64_t id_;
+  const int rank_;
+  const ShrinkOptions options_;
+  std::vector<int> processes_;  // of each rank, as the job counts them
+
+  std::uint32_t number_ = 0;  // among the agreements of the communicator; set before the first message is heard
+
+  std::mutex mutex_;  // what follows
+  std::condition_variable changed_;
+  Agreement agreement_;
+  std::vector<Loss> losses_;      // that the agreement was told
+  std::optional<Error> failure_;  // a message could not be sent
+};
+
+}  // namespace tutti
