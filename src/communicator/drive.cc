@@ -17,6 +17,7 @@ constexpr int kNapMicroseconds = 1000;  // a missed wake costs no more than this
 constexpr double kAskAllSeconds = 0.3;
 constexpr double kLookMicroseconds = 50e3;    // how often operations under way are looked at
 constexpr double kStillMicroseconds = 100e3;  // without anything moving, until a rank asks what its peers do
+constexpr double kNewsMicroseconds = 2e6;     // how long news of a rank that gave up may take
 constexpr double kGraceSeconds = 5;           // for operations of a communicator that is dropped, after the last move
 constexpr unsigned kPollsPerLook = 1024;      // polls between two readings of the clock while something moves
 
@@ -411,10 +412,22 @@ void CommunicatorImpl::look(std::uint64_t now) {
   for (const Lane* const lane : active_ends_) look_at(*lane->active, now);
 }
 
+/// Whether a rank of the host gave up so long ago that its reason should have come.
+bool CommunicatorImpl::is_news_late(std::uint64_t now) {
+  if (host_->stopped() && stopped_since_ == 0) stopped_since_ = now;
+  return stopped_since_ != 0 && static_cast<double>(now - stopped_since_) > kNewsMicroseconds * ticks_per_microsecond();
+}
+
 void CommunicatorImpl::look_at(Operation& operation, std::uint64_t now) {
   if (broken_.load(std::memory_order_relaxed)) return;
   if (operation.still_since == 0) operation.still_since = now;
   const double still = static_cast<double>(now - operation.still_since) / ticks_per_microsecond();
+  if (is_news_late(now)) {
+    Error error;
+    error.code = ErrorCode::aborted;
+    error.message = "a rank of this host gave up, and no word of why has come";
+    return break_with(with_context(error, &operation), true);
+  }
   if (operation.deadline.passed()) return give_up(operation, find_awaited(operation, still * 1e-6), still * 1e-6);
   if (still < kStillMicroseconds) return;
   record_waiting(operation, operation.still_since);

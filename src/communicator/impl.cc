@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "communicator/remote_links.hpp"
+#include "memory/region.hpp"
 #include "selection/tuning.hpp"
 
 namespace tutti {

@@ -174,6 +174,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void wake(Waiter& waiter);
   void rest(Waiter& waiter);
   void look(std::uint64_t now);
+  bool is_news_late(std::uint64_t now);
   void look_at(Operation& operation, std::uint64_t now);
   Execution::Waiting find_awaited(const Operation& operation, double seconds);
   void give_up(const Operation& operation, Execution::Waiting waiting, double seconds);
@@ -247,6 +248,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   unsigned polls_ = 0;
   std::uint64_t last_look_ = 0;
   std::uint64_t last_question_ = 0;
+  std::uint64_t stopped_since_ = 0;  // ticks: when it was first seen that a rank of the host gave up; 0: not yet
 
   mutable std::mutex mutex_;  // what follows
   std::vector<std::shared_ptr<Operation>> mail_;

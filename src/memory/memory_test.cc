@@ -62,7 +62,18 @@ TEST(RegisterBuffer, SaysHowPeersReachIt) {
   int local = 0;
   EXPECT_NE(register_buffer(&local, sizeof local).value(), Reach::mapped);
   EXPECT_FALSE(register_buffer(nullptr, 8));
+  EXPECT_FALSE(register_buffer(&local, ~std::size_t{0})) << "wraps around";
   EXPECT_TRUE(deallocate(memory));
+}
+
+TEST(RegisterBuffer, RefusesWhatIsNotAllMemory) {
+  void* const pages = ::mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  EXPECT_TRUE(register_buffer(pages, 3 * kPage));
+  ASSERT_EQ(::munmap(static_cast<char*>(pages) + kPage, kPage), 0);
+  EXPECT_TRUE(register_buffer(pages, kPage));
+  EXPECT_EQ(register_buffer(pages, 3 * kPage).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(::munmap(pages, 3 * kPage), 0);
 }
 
 TEST(PeerMemory, MapsWhatAnotherProcessAllocatedAndPullsFromItsStack) {

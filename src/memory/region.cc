@@ -185,6 +185,13 @@ Result<Reach> register_buffer(void* memory, std::size_t bytes) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("register_buffer: {} of {} bytes is no buffer", memory, bytes));
   if (find_region(memory, bytes)) return Reach::mapped;
+  // Of all that msync does, MS_ASYNC leaves only the check that every page is mapped.
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t begin = page_down(address);
+  if (bytes > ~address || ::msync(reinterpret_cast<void*>(begin), address + bytes - begin, MS_ASYNC) != 0)
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("register_buffer: not all of the {} bytes at {} are memory of this process", bytes, memory));
   return cross_memory_attach_works() ? Reach::attached : Reach::staged;
 }
 
