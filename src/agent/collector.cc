@@ -45,10 +45,20 @@ void Collector::work(double now) {
   if (!worked) fail_at(now, worked.error().message);
 }
 
+Result<std::vector<SocketAddress>> Collector::resolve_soon(const HostPort& where) {
+  return resolve(where.host, where.port, Deadline::in(kResolveWithin));
+}
+
 Status Collector::connect(double now) {
-  const auto addresses = resolve(where_.host, where_.port, Deadline::in(kResolveWithin));
-  if (!addresses) return tl::unexpected(addresses.error());
-  Result<Fd> started = start_connect(addresses->front());
+  if (untried_.empty()) {
+    auto addresses = resolver_(where_);
+    if (!addresses) return tl::unexpected(addresses.error());
+    if (addresses->empty()) return fail(ErrorCode::system, "the name has no address");
+    untried_ = std::move(*addresses);
+  }
+  const SocketAddress address = untried_.front();
+  untried_.erase(untried_.begin());
+  Result<Fd> started = start_connect(address);
   if (!started) return tl::unexpected(started.error());
   connection_ = std::move(*started);
   state_ = State::connecting;
@@ -62,6 +72,7 @@ Status Collector::finish() {
   if (::poll(&entry, 1, 0) != 1) return {};
   if (Status connected = finish_connect(connection_.get()); !connected) return connected;
   state_ = State::connected;
+  untried_.clear();  // a name may mean another host next time
   outbox_.restart();
   return watch_silence(connection_.get(), kSilence);
 }
@@ -83,6 +94,10 @@ Status Collector::exchange(double now) {
 void Collector::fail_at(double now, const std::string& why) {
   connection_.reset();
   state_ = State::apart;
+  if (!untried_.empty()) {
+    retry_ = now;  // its next address, at once
+    return;
+  }
   retry_ = now + backoff_.next();
   if (gate_.opens(now))
     log::warn("the collector {}:{} takes no events, tried again with growing pauses: {}", where_.host, where_.port,

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "agent/outbox.hpp"
 #include "agent/pacing.hpp"
@@ -15,7 +17,11 @@ namespace tutti::agent {
 
 class Collector {
  public:
-  explicit Collector(HostPort where) : where_(std::move(where)) {}
+  using Resolver = std::function<Result<std::vector<SocketAddress>>(const HostPort&)>;
+
+  /// All addresses of its name are tried, one after another.
+  explicit Collector(HostPort where, Resolver resolver = &resolve_soon)
+      : where_(std::move(where)), resolver_(std::move(resolver)) {}
 
   void push(std::string line) { outbox_.push(std::move(line)); }
   void work(double now);
@@ -31,12 +37,15 @@ class Collector {
  private:
   enum class State { apart, connecting, connected };
 
+  static Result<std::vector<SocketAddress>> resolve_soon(const HostPort& where);
   Status connect(double now);
   Status finish();
   Status exchange(double now);
   void fail_at(double now, const std::string& why);
 
   HostPort where_;
+  Resolver resolver_;
+  std::vector<SocketAddress> untried_;  // addresses of the name, in this round
   Outbox outbox_;
   State state_ = State::apart;
   Fd connection_;

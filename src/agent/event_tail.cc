@@ -1,6 +1,7 @@
 #include "agent/event_tail.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/log.hpp"
 #include "monitor/folder.hpp"
 #include "monitor/recording.hpp"
 
@@ -57,19 +59,54 @@ std::vector<SeenEvent> EventTail::look(double now) {
 
 void EventTail::list(double now) {
   next_list_ = now + kListEvery;
-  std::set<std::string> there;
+  std::map<std::string, std::set<std::string>> there;  // by folder
+  std::set<std::string> all;
   for (const std::string& folder : folders_.empty() ? monitor::recording_folders() : folders_) {
     std::error_code failed;
     for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
          entry.increment(failed))
-      if (entry->path().extension() == monitor::kSuffix) there.insert(entry->path());
+      if (entry->path().extension() == monitor::kSuffix) there[folder].insert(entry->path());
+    all.insert(there[folder].begin(), there[folder].end());
   }
-  for (const std::string& path : there)
-    if (recordings_.count(path) == 0) open(path, is_first_look_);
   for (auto& [path, recording] : recordings_)
-    if (!recording.is_over && (there.count(path) == 0 || !monitor::is_written(recording.file.get())))
+    if (!recording.is_over && (all.count(path) == 0 || !monitor::is_written(recording.file.get())))
       finish(recording, now);
-  std::erase_if(recordings_, [&](const auto& each) { return there.count(each.first) == 0; });
+  std::erase_if(recordings_, [&](const auto& each) { return all.count(each.first) == 0; });
+  for (const auto& [folder, paths] : there) open_new(folder, paths, now);
+}
+
+// A file that was new and is over already is read at once, so that it does not count among those that are open.
+void EventTail::open_new(const std::string& folder, const std::set<std::string>& paths, double now) {
+  std::size_t open_here = 0, left_out = 0;
+  for (const std::string& path : paths)
+    if (const auto known = recordings_.find(path); known != recordings_.end() && known->second.file) ++open_here;
+  for (const std::string& path : paths) {
+    if (recordings_.count(path) != 0) continue;
+    if (open_here >= folder_limit()) {
+      ++left_out;
+      continue;
+    }
+    open(path, is_first_look_);
+    const auto opened = recordings_.find(path);
+    if (opened == recordings_.end()) continue;
+    if (!monitor::is_written(opened->second.file.get())) finish(opened->second, now);
+    if (opened->second.file) ++open_here;
+  }
+  if (left_out > 0 && gate_.opens(now))
+    log::warn("{}: {} recordings are not followed; of one folder, {} are open at a time (see ulimit -n)", folder,
+              left_out, folder_limit());
+}
+
+std::size_t EventTail::folder_limit() {
+  constexpr rlim_t kLeast = 8, kMost = 8192;
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return kLeast;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(descriptors.rlim_cur / 8, kLeast, kMost));
+}
+
+std::size_t EventTail::open_files() const {
+  return static_cast<std::size_t>(std::count_if(recordings_.begin(), recordings_.end(),
+                                                [](const auto& each) { return static_cast<bool>(each.second.file); }));
 }
 
 void EventTail::open(const std::string& path, bool is_old) {
@@ -87,7 +124,7 @@ void EventTail::read(Recording& recording) {
   Result<monitor::ProcessView> process = read_events(recording.file.get(), recording.bytes, true);
   if (!process) {
     // It is no recording we know, and will not become one.
-    recording.is_over = true;
+    recording.close();
     return;
   }
   for (auto& [event, missed] : recording.cursor.take(std::move(process->events), process->event_count))
@@ -96,8 +133,9 @@ void EventTail::read(Recording& recording) {
 
 void EventTail::finish(Recording& recording, double now) {
   read(recording);
+  if (recording.is_over) return;
   const Result<monitor::ProcessView> process = read_events(recording.file.get(), recording.bytes, false);
-  recording.is_over = true;
+  recording.close();
   if (!process || process->ended || is_first_look_) return;
   monitor::EventView event;
   event.at = now;

@@ -1,5 +1,8 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,6 +133,31 @@ TEST(EventTail, LooksBackAsFarAsItIsTold) {
   recorder->tell(event_of(EventKind::lane_up, 2));
   EXPECT_EQ(EventTail({folder.path()}, kEver).look(monotonic_seconds()).size(), 2u);
   EXPECT_EQ(EventTail({folder.path()}, 0.04).look(monotonic_seconds()).size(), 1u);
+}
+
+TEST(EventTail, HearsAProcessBesideMoreFilesThanItMayOpen) {
+  const monitor::TemporaryFolder folder, other;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{256, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  // Some are locked, as if a process wrote them: nobody knows that they will stay empty.
+  std::vector<Fd> locked;
+  for (int i = 0; i < 400; ++i) {
+    Fd file(::open((folder.path() + "/" + std::to_string(i) + ".rec").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_TRUE(file);
+    if (i >= 60) continue;
+    ASSERT_EQ(::flock(file.get(), LOCK_EX), 0);
+    locked.push_back(std::move(file));
+  }
+  EventTail tail({folder.path(), other.path()}, 0);
+  tail.look(monotonic_seconds());
+  EXPECT_LE(tail.open_files(), EventTail::folder_limit());
+  const auto recorder = monitor::open_recorder(other.path());
+  tail.look(monotonic_seconds() + 2);
+  recorder->tell(event_of(EventKind::lane_up, 1));
+  EXPECT_EQ(tail.look(monotonic_seconds() + 4).size(), 1u);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(EventTail, HearsTheLastWordsOfAProcessThatLeavesAndForgetsIt) {

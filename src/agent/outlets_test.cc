@@ -164,6 +164,18 @@ TEST(Collector, KeepsLinesWhileNobodyListensAndPausesBetweenAttempts) {
   EXPECT_EQ(listener.receive(4, collector, now), "one\n");
 }
 
+TEST(Collector, TriesAllAddressesOfAName) {
+  Listener listener;
+  const std::uint16_t closed = Listener().port();
+  Collector collector({"collector.example", 0}, [&](const HostPort&) -> Result<std::vector<SocketAddress>> {
+    return std::vector{SocketAddress::loopback(AF_INET, closed), SocketAddress::loopback(AF_INET, listener.port())};
+  });
+  collector.push("one");
+  double now = 100;
+  EXPECT_EQ(listener.receive(4, collector, now), "one\n");
+  EXPECT_LT(now, 101) << "it paused between two addresses";
+}
+
 TEST(Collector, ComesBackAfterItsPeerWentAway) {
   auto listener = std::make_unique<Listener>();
   const std::uint16_t port = listener->port();

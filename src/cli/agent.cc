@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -94,6 +96,12 @@ int run_agent(const AgentFlags& flags) {
   if (!options) {
     fmt::print(stderr, "tutti agent: {}\n", options.error().message);
     return kBadUsage;
+  }
+  // One descriptor for each process that is followed.
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65536);
+    ::setrlimit(RLIMIT_NOFILE, &descriptors);
   }
   ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is an error like others
   Interrupts interrupts;

@@ -42,6 +42,15 @@ bool is_stopped(const ProcessView& process) {
   return process.command.starts_with(name) && (state == 'T' || state == 't');
 }
 
+/// "/dev/shm/tutti-UID" that belongs to UID: what another user put there says nothing of that one's processes.
+bool is_folder_of_its_user(const std::string& path) {
+  static constexpr std::string_view kPrefix = "/dev/shm/tutti-";
+  if (!path.starts_with(kPrefix)) return false;
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         path.substr(kPrefix.size()) == std::to_string(found.st_uid);
+}
+
 /// Nothing where the file went away meanwhile, as that of a process does that leaves in order.
 Result<std::optional<ProcessView>> read_file(const std::string& path, const Detail& detail) {
   // Without O_NONBLOCK, whoever put a pipe there would have us wait.
@@ -96,9 +105,7 @@ std::vector<std::string> recording_folders() {
   for (std::filesystem::directory_iterator entry("/dev/shm", ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
     const std::string path = entry->path();
-    if (entry->path().filename().string().starts_with("tutti-") &&
-        entry->symlink_status(ignored).type() == std::filesystem::file_type::directory && path != folders.front())
-      folders.push_back(path);
+    if (path != folders.front() && is_folder_of_its_user(path)) folders.push_back(path);
   }
   std::sort(folders.begin() + 1, folders.end());
   return folders;
