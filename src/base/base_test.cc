@@ -4,6 +4,7 @@
 
 #include <array>
 #include <csignal>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
@@ -20,6 +21,24 @@ TEST(Clock, TicksFollowTheMonotonicClock) {
   const auto start = ticks();
   usleep(20000);
   EXPECT_NEAR(microseconds_since(start), 20000, 15000);
+}
+
+TEST(Clock, TakesTheCounterOnlyWhereCpuAndKernelVouchForIt) {
+  EXPECT_TRUE(is_counter_steady(true, "tsc hpet acpi_pm "));
+  EXPECT_TRUE(is_counter_steady(true, "kvm-clock tsc"));
+  EXPECT_TRUE(is_counter_steady(true, "")) << "the kernel does not say";
+  EXPECT_FALSE(is_counter_steady(true, "hpet acpi_pm ")) << "the kernel found it unstable";
+  EXPECT_FALSE(is_counter_steady(true, "hyperv_clocksource_tsc_page"));
+  EXPECT_FALSE(is_counter_steady(false, "tsc"));
+}
+
+TEST(Clock, DoesWithoutTheCounter) {
+  const bool before = std::exchange(g_is_counter_unsteady, true);
+  const auto start = ticks();
+  usleep(20000);
+  EXPECT_NEAR(microseconds_since(start), 20000, 15000);
+  EXPECT_EQ(ticks_of_microseconds(3), 3000u);
+  g_is_counter_unsteady = before;
 }
 
 TEST(Thread, BlocksAllSignalsAndHasItsName) {

@@ -1,10 +1,29 @@
 #include "base/clock.hpp"
 
+#include <cpuid.h>
+#include <time.h>
+
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <string>
 
 namespace tutti {
 namespace {
+
+bool does_cpu_promise() {
+  constexpr unsigned kPowerLeaf = 0x80000007;
+  constexpr unsigned kInvariant = 1U << 8;  // of edx
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(kPowerLeaf, &eax, &ebx, &ecx, &edx) != 0 && (edx & kInvariant) != 0;
+}
+
+std::string available_sources() {
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/available_clocksource");
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
 
 double calibrate() {
   using Clock = std::chrono::steady_clock;
@@ -17,9 +36,34 @@ double calibrate() {
   return static_cast<double>(end_ticks - start_ticks) / elapsed.count();
 }
 
+// Before the constructors of others, which may take the time.
+[[gnu::constructor(101)]] void examine_counter() {
+  g_is_counter_unsteady = !is_counter_steady(does_cpu_promise(), available_sources());
+}
+
 }  // namespace
 
+constinit bool g_is_counter_unsteady = false;
+
+bool is_counter_steady(bool cpu_promises, std::string_view available) {
+  if (!cpu_promises) return false;
+  while (!available.empty()) {
+    const auto end = std::min(available.find(' '), available.size());
+    if (available.substr(0, end) == "tsc") return true;
+    available.remove_prefix(std::min(end + 1, available.size()));
+    if (available.empty()) return false;
+  }
+  return true;  // the kernel does not say, as in a sandbox: the CPU has
+}
+
+std::uint64_t monotonic_nanoseconds_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 double ticks_per_microsecond() {
+  if (g_is_counter_unsteady) return 1000;
   static const double rate = calibrate();
   return rate;
 }

@@ -1,4 +1,5 @@
-// Time. Ticks are the CPU's time stamp counter, calibrated once against CLOCK_MONOTONIC; Deadline is what every wait
+// Time. Ticks are the CPU's time stamp counter, calibrated once against CLOCK_MONOTONIC; where the counter stands still
+// or differs between cores, they are the nanoseconds of that clock, which cost more. Deadline is what every wait
 // carries. Any thread.
 #pragma once
 
@@ -7,10 +8,23 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 namespace tutti {
 
-inline std::uint64_t ticks() { return __rdtsc(); }
+/// Whether the time stamp counter serves: the CPU must promise a constant rate, and the kernel, which compares the
+/// counters of all cores, must still offer it as a clock source. `available`: its list; empty if it is not known.
+bool is_counter_steady(bool cpu_promises, std::string_view available);
+
+/// The answer for this host, found before main(). Only tests change it.
+[[gnu::visibility("hidden")]] extern bool g_is_counter_unsteady;
+std::uint64_t monotonic_nanoseconds_now();
+
+inline std::uint64_t ticks() {
+  if (g_is_counter_unsteady) [[unlikely]]
+    return monotonic_nanoseconds_now();
+  return __rdtsc();
+}
 double ticks_per_microsecond();
 inline std::uint64_t ticks_of_microseconds(double us) {
   return static_cast<std::uint64_t>(us * ticks_per_microsecond());
