@@ -57,6 +57,7 @@ TEST(Thread, BlocksAllSignalsAndHasItsName) {
 }
 
 TEST(Thread, ThatCannotBeStartedIsAnErrorThatNamesIt) {
+  if (!kCanRunWithoutThreads) GTEST_SKIP() << "ThreadSanitizer cannot follow";
   const std::string said = run_without_threads([]() -> std::string {
     const auto thread = start_thread("tutti-test", [] {});
     return thread ? "started" : thread.error().message;
@@ -65,6 +66,7 @@ TEST(Thread, ThatCannotBeStartedIsAnErrorThatNamesIt) {
 }
 
 TEST(Thread, ThatCannotBeStartedFailsWhatRunsBeforeADeadline) {
+  if (!kCanRunWithoutThreads) GTEST_SKIP() << "ThreadSanitizer cannot follow";
   const std::string said = run_without_threads([]() -> std::string {
     const Status ran = run_before(Deadline::in(5), "the work", []() -> Status { return {}; });
     return ran ? "ran" : ran.error().message;

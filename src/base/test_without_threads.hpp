@@ -12,6 +12,13 @@
 
 namespace tutti {
 
+/// ThreadSanitizer ends a process that starts threads after it was forked from one that had some.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kCanRunWithoutThreads = false;
+#else
+inline constexpr bool kCanRunWithoutThreads = true;
+#endif
+
 /// What `body` returns in a child of fork that can make no thread; "died" if it ended otherwise.
 inline std::string run_without_threads(const std::function<std::string()>& body) {
   std::array<int, 2> ends{};

@@ -22,6 +22,7 @@ void expect_named(const std::string& said, const std::string& thread) {
 }
 
 TEST(WithoutThreads, TheControlPlaneIsNotStarted) {
+  if (!kCanRunWithoutThreads) GTEST_SKIP() << "ThreadSanitizer cannot follow";
   expect_named(run_without_threads([] {
                  ControlOptions options;
                  options.listen = {SocketAddress::loopback()};
@@ -31,6 +32,7 @@ TEST(WithoutThreads, TheControlPlaneIsNotStarted) {
 }
 
 TEST(WithoutThreads, TheTransportIsNotStarted) {
+  if (!kCanRunWithoutThreads) GTEST_SKIP() << "ThreadSanitizer cannot follow";
   expect_named(run_without_threads([] {
                  TcpOptions options;
                  options.listen = {SocketAddress::loopback()};
@@ -40,6 +42,7 @@ TEST(WithoutThreads, TheTransportIsNotStarted) {
 }
 
 TEST(WithoutThreads, TheStoreIsNotStarted) {
+  if (!kCanRunWithoutThreads) GTEST_SKIP() << "ThreadSanitizer cannot follow";
   expect_named(run_without_threads([]() -> std::string {
                  std::vector<Fd> listeners;
                  listeners.push_back(std::move(*listen_on(SocketAddress::loopback(), {})));
@@ -49,6 +52,7 @@ TEST(WithoutThreads, TheStoreIsNotStarted) {
 }
 
 TEST(WithoutThreads, AnAsynchronousOperationMovesWhenItIsWaitedFor) {
+  if (!kCanRunWithoutThreads) GTEST_SKIP() << "ThreadSanitizer cannot follow";
   const std::string said = run_without_threads([]() -> std::string {
     auto alone = Communicator::create_threads(1);
     if (!alone) return alone.error().message;

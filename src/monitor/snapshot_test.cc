@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <thread>
 
+#include "base/settings.hpp"
 #include "monitor/operation_log.hpp"
 #include "monitor/recording_test_kit.hpp"
 
@@ -296,6 +298,21 @@ TEST(Snapshot, never_takes_a_record_that_is_half_rewritten) {
   stop = true;
   writer.join();
   EXPECT_GE(seen, 1000U);
+}
+
+TEST(Snapshot, of_all_users_leaves_out_folders_that_belong_to_another) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, which looks at all users' folders";
+  if (!settings().monitor_dir.empty()) GTEST_SKIP() << "TUTTI_MONITOR_DIR is set";
+  const std::string folder = "/dev/shm/tutti-54399";
+  std::filesystem::create_directory(folder);
+  const auto is_looked_at = [&] {
+    const std::vector<std::string> all = recording_folders();
+    return std::find(all.begin(), all.end(), folder) != all.end();
+  };
+  EXPECT_FALSE(is_looked_at());
+  EXPECT_EQ(::chown(folder.c_str(), 54399, 54399), 0);
+  EXPECT_TRUE(is_looked_at());
+  std::filesystem::remove(folder);
 }
 
 }  // namespace
