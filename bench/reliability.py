@@ -3,6 +3,8 @@
 Hosts are network namespaces with two switched rails; every result is verified to the bit. Prints a table and writes
 BUILD/bench/reliability.json. Needs root.
 
+Exits with 1 if a job broke, whatever the figures.
+
 Every run is stored as it ends (BUILD/bench/reliability-runs.json), so that the bench can be interrupted and started
 again: it goes on with what is missing. --again forgets the runs of the parts that are named.
 
@@ -263,10 +265,10 @@ class OtherFlows:
 
 
 class Part:
-    """What is run, how often, and how its runs become rows."""
+    """What is run, how often, how its runs become rows, and which value means that a job broke."""
 
-    def __init__(self, runs, run, rows):
-        self.runs, self.run, self.rows = runs, run, rows
+    def __init__(self, runs, run, rows, broken=float("inf")):
+        self.runs, self.run, self.rows, self.broken = runs, run, rows, broken
 
 
 def at_most(what, unit, target, scale=1.0, of=max):
@@ -308,7 +310,8 @@ def parts_of(bench):
     parts["resets"] = Part(6 if quick else 200, bench.resets,
                            at_most("all lanes reset at once: operations stand still, longest", "ms", 300, 1000))
     parts["both-silent"] = Part(2 if quick else 50, bench.both_silent,
-                                all_of("both rails of a host silent for 1 and 3 s, two busy loops: the job goes on"))
+                                all_of("both rails of a host silent for 1 and 3 s, two busy loops: the job goes on"),
+                                broken=0)
     parts["silent-loss"] = Part(5 if quick else 100, bench.silent_loss, stall_rows)
     parts["resets-test"] = Part(1, lambda _: bench.repeated_test(2 if quick else 60),
                                 at_most("tcp_test *Reset*, six at once: of these fail", "tests", 0))
@@ -387,6 +390,8 @@ def main():
     (folder / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
     missed = sum(not each["met"] for each in rows)
     print(f"\ntargets: {len(rows) - missed} of {len(rows)} met; {folder}/{name}.json")
+    if any(parts[part].broken in store.of(part) for part in parts):
+        sys.exit("bench: a job broke")
 
 
 if __name__ == "__main__":
