@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "communicator/describe.hpp"
 #include "communicator/remote_links.hpp"
 #include "memory/region.hpp"
 #include "selection/tuning.hpp"
@@ -108,6 +109,7 @@ void CommunicatorImpl::settle(bool pull) {
   plans_->set_rules(rules_);
   plans_->set_planned(planned_.programs);
   open_profiler();  // not before, so that plugins see the operations of users only
+  log_description(*this);
 }
 
 CommunicatorImpl::~CommunicatorImpl() {

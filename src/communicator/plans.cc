@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algorithm/algorithm.hpp"
+#include "base/log.hpp"
 #include "program/check.hpp"
 
 namespace tutti {
@@ -25,6 +26,14 @@ bool keeps_order(const std::string& name, const Situation& situation) {
   if (algorithm == nullptr || !reduces(situation.collective)) return true;
   if (situation.rank_order) return algorithm->rank_order;
   return !situation.ordered || algorithm->rank_order || algorithm->ordered_operands;
+}
+
+void log_choice(int rank, const Call& call, const Prepared& prepared) {
+  if (!log::enabled(log::Level::debug)) return;
+  const auto name = [](const Way& way) { return fmt::format("{} in parts of {} B", way.plan->name, way.tile); };
+  log::debug("rank {}: {} of {} x {}: program {}{}", rank, name_of(call.collective), call.count, name_of(call.type),
+             name(prepared.way),
+             prepared.when_mapped.plan == nullptr ? "" : ", on mapped buffers " + name(prepared.when_mapped));
 }
 
 tl::unexpected<Error> unreachable(const std::string& name) {
@@ -48,6 +57,7 @@ Result<Prepared> Plans::prepare(const Call& call) {
   if (cached.valid && cached.key == key) return cached.prepared;
   Result<Prepared> prepared = select_and_compile(call);
   if (prepared) cached = {true, key, *prepared};
+  if (prepared) log_choice(setting_.rank, call, *prepared);
   return prepared;
 }
 

@@ -207,6 +207,46 @@ secret_is_fresh() {
   expect_line out given
 }
 
+# A file that was named must give a secret, and a poor secret is warned of.
+judges_secrets() {
+  local run=("$tutti" run -n 2 --no-prefix -- "$tutti" bench all_reduce -b 8 -e 8 -n 1)
+  expect_status 1 env TUTTI_SECRET_FILE=./not-there "${run[@]}"
+  grep -q "TUTTI_SECRET_FILE='./not-there' cannot be read: No such file or directory" err || fail "no word of the file"
+  (umask 077 && : >empty)
+  expect_status 1 env TUTTI_SECRET_FILE=empty "${run[@]}"
+  grep -q "TUTTI_SECRET_FILE='empty' holds no secret" err || fail "no word of the empty file"
+  expect_status 1 env TUTTI_SECRET_FILE=empty "$tutti" env
+  (umask 022 && echo 0123456789abcdef0123456789abcdef >open)
+  expect_status 0 env TUTTI_SECRET_FILE=open "${run[@]}"
+  grep -q "can be read or written by other users (mode 644)" err || fail "a file that all can read was not warned of"
+  chmod 600 open
+  expect_status 0 env TUTTI_SECRET_FILE=open "${run[@]}"
+  ! grep -q secret err || fail "a good file was warned of"
+  expect_status 0 env TUTTI_SECRET=short "${run[@]}"
+  grep -q 'fewer than 16 can be guessed' err || fail "a short secret was not warned of"
+  # Reports are shared: what is secret does not go into them.
+  expect_status 0 env TUTTI_SECRET=a-long-enough-secret TUTTI_UNIQUE_ID=holds-a-secret TUTTI_SPIN_US=21 \
+    "$tutti" bench all_reduce -t 2 -b 8 -e 8 -n 1 -J report.json
+  grep -q TUTTI_SPIN_US=21 report.json || fail "no environment in the report"
+  ! grep -q -e a-long-enough-secret -e holds-a-secret report.json || fail "a secret in the report"
+}
+
+# With the same launcher, a rank that has another secret is told at once.
+refuses_wrong_secret() {
+  local port
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_RUN_ID=test
+  RANK=0 LOCAL_RANK=0 TUTTI_SECRET=0123456789abcdef0123456789abcdef TUTTI_JOIN_TIMEOUT=110 \
+    "$tutti" bench all_reduce -b 8 -e 8 -n 1 >out.0 2>err.0 &
+  local first=$!
+  expect_status 1 env RANK=1 LOCAL_RANK=1 TUTTI_SECRET=fedcba9876543210fedcba9876543210 TUTTI_JOIN_TIMEOUT=110 \
+    timeout 60 "$tutti" bench all_reduce -b 8 -e 8 -n 1
+  grep -q 'turned us away: it has a different secret' err || fail "no word of the secret"
+  kill "$first"
+  wait "$first" || true
+  [ "$(wc -l <err.0)" -le 2 ] || fail "more than a line a second at rank 0: $(cat err.0)"
+}
+
 binds_cores() {
   expect_status 0 "$tutti" run -n 2 --bind --no-prefix sh -c 'nproc'
   [ "$(sort -u out)" = 1 ] || fail "ranks are not pinned to one core each"
@@ -379,6 +419,26 @@ simulations() {
   grep -q 'say --collective' err || fail "not told what is missing"
   expect_status 2 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1Q
   expect_status 2 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1K,1M -o line.svg
+}
+
+# What a rank uses is told at info, and which program runs at debug.
+describes_itself() {
+  local run=("$tutti" run -n 2 --no-prefix -- "$tutti" bench all_reduce -b 1K -e 1K -n 1 -w 0)
+  expect_status 0 "${run[@]}"
+  ! grep -q 'tutti info' err || fail "the default level tells what a rank uses"
+  expect_status 0 env TUTTI_LOG=info "${run[@]}"
+  for rank in 0 1; do
+    expect_line err ".* tutti info: rank $rank of 2.*, tutti [0-9.]+: pid [0-9]+ on .*, local rank $rank of 2, 1 host, .*"
+    expect_line err ".* tutti info: rank $rank transport: shared memory to rank $((1 - rank)).*"
+    expect_line err ".* tutti info: rank $rank programs: .*"
+  done
+  [ "$(grep -c 'tutti info' err)" -le 10 ] || fail "more than five lines a rank"
+  ! grep -q 'tutti debug' err || fail "info tells what debug does"
+  expect_status 0 env TUTTI_LOG=debug TUTTI_SHM=0 "${run[@]}"
+  expect_line err '.* tutti info: rank 0 listens for data on .*:[0-9]+ \([a-z0-9]+\).*; at least [0-9]+ lanes? to each peer, all carry'
+  expect_line err '.* tutti info: rank 0 transport: TCP to rank 1'
+  expect_line err '.* tutti debug: rank 0 to rank 1: TCP to .*:[0-9]+; .*'
+  expect_line err '.* tutti debug: rank 1: all_reduce of 256 x float32: program [a-z_]+ .*'
 }
 
 # The sentences at the end of the scene with the rails, on standard output only.
