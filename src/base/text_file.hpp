@@ -19,7 +19,8 @@ Result<std::string> read_text(const std::string& path);
 /// With the folders above it; one that is there is as good.
 Status make_folder(const std::string& path);
 
-/// Replaces the file in one step: readers see the old text or the new, never half.
+/// Replaces the file in one step: readers see the old text or the new, never half, and what cannot be written leaves
+/// the old one. What is not a regular file (a device, a pipe, a link) is written into and stays what it is.
 Status replace_text(const std::string& path, std::string_view text);
 
 }  // namespace tutti

@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
 
+#include "base/text_file.hpp"
 #include "cli/bench_measure.hpp"
 #include "cli/bench_report.hpp"
 #include "cli/doctor.hpp"
@@ -118,11 +117,9 @@ class BenchRun {
 };
 
 bool write_json(const std::string& path, const nlohmann::ordered_json& document) {
-  std::ofstream file(path);
-  file << document.dump(2) << "\n";
-  file.flush();
-  if (!file) fmt::print(stderr, "tutti bench: cannot write '{}': {}\n", path, std::strerror(errno));
-  return static_cast<bool>(file);
+  const Status written = replace_text(path, document.dump(2) + "\n");
+  if (!written) fmt::print(stderr, "tutti bench: {}\n", written.error().message);
+  return written.has_value();
 }
 
 }  // namespace

@@ -1,7 +1,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
 
 #include "cli/command.hpp"
+
+namespace {
+
+/// What was printed counts only once it is written: a full disk is no success.
+int finish(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fprintf(stderr, "tutti: cannot write to standard output: %s\n", std::strerror(errno));
+  return status == 0 ? 1 : status;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace tutti::cli;
@@ -32,7 +47,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(static_cast<int>(separator - arguments.begin()), argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadUsage;
+    return finish(app.exit(error) == 0 ? 0 : kBadUsage);
+  } catch (const std::system_error& error) {
+    // Printing throws when a buffer is full and cannot be written.
+    std::fprintf(stderr, "tutti: %s\n", error.what());
+    return status == 0 ? 1 : status;
   }
-  return status;
+  return finish(status);
 }

@@ -2,10 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <map>
 
+#include "base/text_file.hpp"
 #include "cli/command.hpp"
 #include "program/check.hpp"
 #include "program/format.hpp"
@@ -57,11 +56,8 @@ int show_file(const std::string& path, const std::string& svg, int ranks) {
     fmt::print("{}", show_text(*program, ranks));
     return 0;
   }
-  std::ofstream file(svg);
-  file << show_svg(*program);
-  file.flush();
-  if (!file) return complain(fmt::format("cannot write '{}': {}", svg, std::strerror(errno)));
-  return 0;
+  const Status written = replace_text(svg, show_svg(*program));
+  return written ? 0 : complain(written.error().message);
 }
 
 int convert_file(const std::string& from, const std::string& to, const MscclOptions& xml, MscclppOptions plan,

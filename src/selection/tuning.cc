@@ -1,15 +1,13 @@
 #include "selection/tuning.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/settings.hpp"
+#include "base/text_file.hpp"
 
 namespace tutti {
 namespace {
@@ -57,16 +55,9 @@ Result<std::vector<Rule>> load_tuning(const std::string& path) {
 Status save_tuning(const std::string& path, const std::vector<Rule>& rules, const std::string& comment) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const std::string temporary = fmt::format("{}.{}", path, ::getpid());
-  {
-    std::ofstream file(temporary);
-    file << "# " << comment << '\n';
-    for (const Rule& rule : rules) file << to_string(std::vector<Rule>{rule}) << '\n';
-    if (!file.flush()) return fail(ErrorCode::system, fmt::format("writing {}: {}", temporary, std::strerror(errno)));
-  }
-  std::filesystem::rename(temporary, path, ignored);
-  if (ignored) return fail(ErrorCode::system, fmt::format("writing {}: {}", path, ignored.message()));
-  return {};
+  std::string text = fmt::format("# {}\n", comment);
+  for (const Rule& rule : rules) text += to_string(std::vector<Rule>{rule}) + '\n';
+  return replace_text(path, text);
 }
 
 }  // namespace tutti

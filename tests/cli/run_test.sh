@@ -441,6 +441,36 @@ describes_itself() {
   expect_line err '.* tutti debug: rank 1: all_reduce of 256 x float32: program [a-z_]+ .*'
 }
 
+# What cannot be written is an error, and a device stays a device.
+full_disk() {
+  mknod full c 1 7 2>/dev/null && mknod null c 1 3 && { : >null; } 2>/dev/null || {
+    echo "skipped: no device can be made here (needs root, and a file system that allows it)"
+    exit 77
+  }
+  local ring=$(dirname "$0")/../../examples/programs/ring_all_reduce_4.xml
+  expect_status 0 "$tutti" simulate ring --collective all_gather --topology ring:8 --size 1M --trace line.json
+  local command
+  for command in "topo show ndv2 --json -o" "topo show ndv2 -o" "topo trees torus2d:size=4x4 -o" "program show $ring --svg" \
+    "bench all_reduce -t 2 -b 8 -e 8 -n 1 -J" "simulate ring --collective all_gather --topology ring:8 --size 1M -o" \
+    "simulate ring --collective all_gather --topology ring:8 --size 1M --trace" \
+    "trace --merge line.json -o"; do
+    expect_status 1 "$tutti" $command full
+    grep -q 'No space left on device' err || fail "no word about the full disk: $command"
+    [ -c full ] || fail "a device was replaced: $command"
+    expect_status 0 "$tutti" $command null
+    [ -c null ] || fail "a device was replaced: $command"
+  done
+  ls *.part 2>/dev/null && fail "a draft was left behind"
+  # Standard output counts as well.
+  for command in "env" "version" "topo show ndv2 --json" "topo list" "--help"; do
+    local got=0
+    "$tutti" $command >/dev/full 2>err || got=$?
+    [ "$got" -eq 1 ] || fail "exit status $got with a full disk as standard output: $command"
+    grep -q 'No space left on device' err || fail "no word about the full disk: $command"
+  done
+  [ -c /dev/full ] || fail "/dev/full was replaced"
+}
+
 # The sentences at the end of the scene with the rails, on standard output only.
 expect_story() {
   expect_line out '          rail1 down'
