@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <linux/futex.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
