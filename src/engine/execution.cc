@@ -86,7 +86,6 @@ void Execution::begin(OperationTag tag) {
   state_ = State::running;
   heard_ = false;
   idle_polls_ = 0;
-  held_.clear();
   prepare();
   deciding_ = false;
   if (now_->staged) host_->begin_turn();
@@ -224,20 +223,29 @@ bool Execution::learn(int peer) {
   Remote& remote = remotes_[static_cast<std::size_t>(peer)];
   PeerMemory& memory = host_->memory_of(peer);
   const Entry::Side* const sides[2] = {&entry.input, &entry.output};
+  if (now_->plan->reaches) {
+    memory.begin_use();
+    used_.push_back(peer);
+  }
   for (int side = 0; side < 2 && now_->plan->reaches; ++side) {
     remote.address[side] = sides[side]->address;
     remote.mapped[side] = nullptr;
     if (memory.same_process()) {
       remote.mapped[side] = reinterpret_cast<std::byte*>(sides[side]->address);
     } else if (sides[side]->region.descriptor >= 0) {
-      Result<std::shared_ptr<Mapping>> mapped = memory.map(sides[side]->region, entry.generation);
+      const Result<std::byte*> mapped = memory.map(sides[side]->region, entry.generation);
       if (!mapped) return fail_about(peer, mapped.error());
-      remote.mapped[side] = (*mapped)->data() + sides[side]->offset;
-      held_.push_back(std::move(*mapped));
+      remote.mapped[side] = *mapped + sides[side]->offset;
     }
   }
   remote.number = tag_.number + 1;
   return true;
+}
+
+/// Not called if the operation fails: the communicator is broken then, and its mappings stay until it is destroyed.
+void Execution::end_use() {
+  for (const int peer : used_) host_->memory_of(peer).end_use();
+  used_.clear();
 }
 
 bool Execution::advance() {
@@ -264,7 +272,7 @@ bool Execution::advance() {
     // What was read of a rank that has given up may be anything. The news of what happened is on its way.
     if (host_ != nullptr && host_->stopped()) return moved;
     state_ = State::done;
-    held_.clear();
+    if (!used_.empty()) end_use();
     if (has_entry_ && ends_after_all_began()) host_->change_entries();
     return true;
   }

@@ -124,6 +124,7 @@ class Execution {
   void begin(OperationTag tag);
   void prepare();
   void enter();
+  void end_use();
   bool decide();
   bool know(const std::vector<Cells>& cells);
   bool learn(int peer);
@@ -195,7 +196,7 @@ class Execution {
   std::vector<WorkerState> workers_;
   std::size_t finished_ = 0;
   std::vector<Remote> remotes_;
-  std::vector<std::shared_ptr<Mapping>> held_;  // what remotes_ point into, while the operation is under way
+  std::vector<int> used_;  // peers whose mapped memory this operation uses
 
   DataType type_ = DataType::uint8;
   Reduction reduction_;

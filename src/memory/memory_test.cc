@@ -86,8 +86,8 @@ TEST(PeerMemory, MapsWhatAnotherProcessAllocatedAndPullsFromItsStack) {
   if (child == 0) {
     PeerMemory peer(parent, false);
     const auto mapped = peer.map(view.name, 0);
-    if (!mapped || std::strcmp(reinterpret_cast<char*>((*mapped)->data()) + 100, "allocated memory") != 0) _exit(1);
-    (*mapped)->data()[0] = std::byte{42};
+    if (!mapped || std::strcmp(reinterpret_cast<char*>(*mapped) + 100, "allocated memory") != 0) _exit(1);
+    (*mapped)[0] = std::byte{42};
     char copy[sizeof secret] = {};
     if (cross_memory_attach_works()) {
       if (!peer.pull(copy, reinterpret_cast<std::uint64_t>(secret), sizeof secret)) _exit(2);
@@ -152,29 +152,30 @@ TEST(PeerMemory, KeepsAMappingWhenThePeerFreesAnotherRegion) {
   std::byte* const used = allocate_bytes(kPage);
   void* const unused = allocate(kPage).value();
   PeerMemory peer = ourselves();
-  const std::byte* const seen = peer.map(view_of(used).name, region_generation()).value()->data();
+  const std::byte* const seen = peer.map(view_of(used).name, region_generation()).value();
   ASSERT_TRUE(deallocate(unused));
   std::byte* const sent = allocate_bytes(kPage);
   ASSERT_TRUE(peer.map(view_of(sent).name, region_generation()));
   used[5] = std::byte{7};
   EXPECT_EQ(seen[5], std::byte{7}) << "an operation still reads there";
-  EXPECT_EQ(peer.map(view_of(used).name, region_generation()).value()->data(), seen);
+  EXPECT_EQ(peer.map(view_of(used).name, region_generation()).value(), seen);
   EXPECT_TRUE(deallocate(used));
   EXPECT_TRUE(deallocate(sent));
 }
 
-TEST(PeerMemory, GivesUpARegionThatIsFreedOnceNobodyHoldsIt) {
+TEST(PeerMemory, GivesUpARegionThatIsFreedOnceNobodyUsesIt) {
   std::byte* const freed = allocate_bytes(kPage);
   std::byte* const other = allocate_bytes(kPage);
   freed[0] = std::byte{9};
   PeerMemory peer = ourselves();
-  std::shared_ptr<Mapping> held = peer.map(view_of(freed).name, region_generation()).value();
-  const std::weak_ptr<Mapping> watched = held;
+  peer.begin_use();
+  const std::byte* const seen = peer.map(view_of(freed).name, region_generation()).value();
   ASSERT_TRUE(deallocate(freed));
   ASSERT_TRUE(peer.map(view_of(other).name, region_generation()));
-  EXPECT_EQ(held->data()[0], std::byte{9}) << "whoever holds it can still read it";
-  held.reset();
-  EXPECT_TRUE(watched.expired()) << "its memory goes back to the system";
+  EXPECT_EQ(seen[0], std::byte{9}) << "whoever uses it can still read it";
+  EXPECT_EQ(peer.mapped(), 2u);
+  peer.end_use();
+  EXPECT_EQ(peer.mapped(), 1u) << "its memory goes back to the system";
   EXPECT_TRUE(deallocate(other));
 }
 
@@ -210,6 +211,7 @@ class Revoke : public testing::Test {
 
   void SetUp() override {
     for (std::size_t i = 0; i < kPages * kPage; ++i) memory_[i] = number_of(i);
+    peer_.begin_use();
     seen_ = peer_.map(before_.name, region_generation()).value();
   }
   void TearDown() override { EXPECT_TRUE(deallocate(memory_)); }
@@ -218,12 +220,12 @@ class Revoke : public testing::Test {
   void expect_unchanged(std::size_t from, std::size_t to) const {
     for (std::size_t i = from; i < to; ++i) ASSERT_EQ(memory_[i], number_of(i)) << "byte " << i;
   }
-  void peer_overwrites() { std::memset(seen_->data(), 99, kPages * kPage); }
+  void peer_overwrites() { std::memset(seen_, 99, kPages * kPage); }
 
   std::byte* memory_ = allocate_bytes(kPages * kPage - 100);
   RegionView before_ = view_of(memory_);
   PeerMemory peer_ = ourselves();
-  std::shared_ptr<Mapping> seen_;
+  std::byte* seen_ = nullptr;
 };
 
 TEST_F(Revoke, WhatPeersWriteAfterwardsGoesNowhere) {
@@ -233,8 +235,8 @@ TEST_F(Revoke, WhatPeersWriteAfterwardsGoesNowhere) {
   const auto after = find_region(memory_, kPages * kPage - 100);
   ASSERT_TRUE(after) << "later operations can use it as before";
   EXPECT_NE(after->name.number, before_.name.number);
-  const std::shared_ptr<Mapping> again = peer_.map(after->name, region_generation()).value();
-  again->data()[17] = std::byte{55};
+  std::byte* const again = peer_.map(after->name, region_generation()).value();
+  again[17] = std::byte{55};
   EXPECT_EQ(memory_[17], std::byte{55});
 }
 

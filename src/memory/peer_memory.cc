@@ -23,26 +23,32 @@ bool cross_memory_attach_works() {
   return works;
 }
 
-Result<std::shared_ptr<Mapping>> PeerMemory::map(const RegionName& name, std::uint32_t generation) {
+Result<std::byte*> PeerMemory::map(const RegionName& name, std::uint32_t generation) {
   // What was announced earlier on one link may be read after what was announced later on another.
   if (static_cast<std::int32_t>(generation - generation_) > 0) {
     give_up_freed();
     generation_ = generation;
   }
-  if (const auto found = mappings_.find(name.number); found != mappings_.end()) return found->second.mapping;
+  if (const auto found = mappings_.find(name.number); found != mappings_.end()) return found->second.mapping.data();
   Result<Fd> descriptor = open_sealed(pid_, name.descriptor, name.inode, name.bytes);
   if (!descriptor) return tl::unexpected(descriptor.error());
   Result<Mapping> mapping = Mapping::of(descriptor->get(), name.bytes);
   if (!mapping) return tl::unexpected(mapping.error());
-  auto shared = std::make_shared<Mapping>(std::move(*mapping));
-  mappings_.emplace(name.number, Mapped{shared, name.descriptor, name.inode});
-  return shared;
+  Mapped mapped{std::move(*mapping), name.descriptor, name.inode};
+  return mappings_.emplace(name.number, std::move(mapped)).first->second.mapping.data();
 }
 
 /// The peer closes a region's descriptor before it counts the region as freed.
 void PeerMemory::give_up_freed() {
-  std::erase_if(mappings_,
-                [this](const auto& each) { return !is_open(pid_, each.second.descriptor, each.second.inode); });
+  for (auto each = mappings_.begin(); each != mappings_.end();) {
+    Mapped& mapped = each->second;
+    if (is_open(pid_, mapped.descriptor, mapped.inode)) {
+      ++each;
+      continue;
+    }
+    if (users_ > 0) freed_.push_back(std::move(mapped.mapping));
+    each = mappings_.erase(each);
+  }
 }
 
 Status PeerMemory::pull(void* target, std::uint64_t peer_address, std::size_t bytes) const {

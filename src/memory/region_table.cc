@@ -1,6 +1,6 @@
 #include "memory/region_table.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace tutti {
 
@@ -12,38 +12,28 @@ RegionTable::~RegionTable() {
   }
 }
 
-bool RegionTable::holds(const Row& row, std::uintptr_t begin, std::size_t bytes) {
-  const std::uintptr_t base = row.begin.load(std::memory_order_acquire);
-  const std::size_t size = row.bytes.load(std::memory_order_acquire);
-  return base != 0 && begin >= base && begin - base <= size && size - (begin - base) >= bytes;
-}
-
 std::optional<RegionView> RegionTable::find(std::uintptr_t begin, std::size_t bytes) const {
   for (const Block* block = &first_; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
     const std::size_t used = block->used.load(std::memory_order_acquire);
     for (std::size_t index = 0; index < used; ++index) {
       const Row& row = block->rows[index];
-      if (!holds(row, begin, bytes)) continue;
-      if (const auto found = read(row, begin, bytes)) return found;
+      const std::uint64_t version = row.version.load(std::memory_order_acquire);
+      const std::uintptr_t offset = begin - row.begin.load(std::memory_order_acquire);
+      const std::size_t size = row.bytes.load(std::memory_order_acquire);
+      if (offset > size || size - offset < bytes) continue;
+      const std::uint64_t packed = row.descriptor_and_number.load(std::memory_order_acquire);
+      const std::uint64_t inode = row.inode.load(std::memory_order_acquire);
+      const std::uint64_t file_bytes = row.file_bytes.load(std::memory_order_acquire);
+      const std::uint64_t file_offset = row.offset.load(std::memory_order_acquire);
+      // If the row has changed meanwhile, it was or has become another region's: nobody asks for memory that is being
+      // allocated or freed.
+      if (version % 2 != 0 || row.version.load(std::memory_order_relaxed) != version) continue;
+      const auto descriptor = static_cast<std::int32_t>(packed >> 32);
+      const auto number = static_cast<std::uint32_t>(packed);
+      return RegionView{{descriptor, number, inode, file_bytes}, file_offset + offset};
     }
   }
   return std::nullopt;
-}
-
-/// Reads a row that seems to hold the range. Nothing if it changed meanwhile: nobody asks for memory that is allocated
-/// or freed at that moment, so the row was, or has become, another region's.
-std::optional<RegionView> RegionTable::read(const Row& row, std::uintptr_t begin, std::size_t bytes) {
-  const std::uint64_t version = row.version.load(std::memory_order_acquire);
-  if (version % 2 != 0 || !holds(row, begin, bytes)) return std::nullopt;
-  RegionView view;
-  view.offset = begin - row.begin.load(std::memory_order_acquire) + row.offset.load(std::memory_order_acquire);
-  const std::uint64_t packed = row.descriptor_and_number.load(std::memory_order_acquire);
-  view.name.descriptor = static_cast<std::int32_t>(packed >> 32);
-  view.name.number = static_cast<std::uint32_t>(packed);
-  view.name.inode = row.inode.load(std::memory_order_acquire);
-  view.name.bytes = row.file_bytes.load(std::memory_order_acquire);
-  if (row.version.load(std::memory_order_acquire) != version) return std::nullopt;
-  return view;
 }
 
 void RegionTable::write(Row& row, const RegionPart& part) {

@@ -46,7 +46,7 @@ class RegionTable {
   /// Readers load fields with acquire and look at `version` last; the writer makes `version` odd before it stores the
   /// fields with release. So a reader that saw any new field sees that the version has changed.
   struct alignas(64) Row {
-    std::atomic<std::uintptr_t> begin{0};  // 0: free
+    std::atomic<std::uintptr_t> begin{0};  // 0: free, and without bytes
     std::atomic<std::size_t> bytes{0};
     std::atomic<std::uint64_t> version{0};
     std::atomic<std::uint64_t> descriptor_and_number{0};
@@ -60,8 +60,6 @@ class RegionTable {
     std::atomic<Block*> next{nullptr};  // the same
   };
 
-  static bool holds(const Row& row, std::uintptr_t begin, std::size_t bytes);
-  static std::optional<RegionView> read(const Row& row, std::uintptr_t begin, std::size_t bytes);
   static void write(Row& row, const RegionPart& part);
   Row& free_row();
 

@@ -124,9 +124,10 @@ const std::byte* ShmRecvLink::fetch(const PipeLine& line, const Expected& expect
   const RegionName& region = line.memory.region;
   if (region.descriptor >= 0 && line.memory.offset <= region.bytes &&
       line.bytes() <= region.bytes - line.memory.offset) {
-    if (Result<std::shared_ptr<Mapping>> mapped = memory_.map(region, line.memory.generation)) {
-      held_ = std::move(*mapped);
-      return held_->data() + line.memory.offset;
+    if (const Result<std::byte*> mapped = memory_.map(region, line.memory.generation)) {
+      memory_.begin_use();
+      uses_memory_ = true;
+      return *mapped + line.memory.offset;
     }
   }
   std::byte* target = expected.landing;
@@ -153,7 +154,8 @@ void ShmRecvLink::release() {
   first_expected_ = (first_expected_ + 1) & (expected_.size() - 1);
   --expected_count_;
   fetched_ = nullptr;
-  held_.reset();
+  if (uses_memory_) memory_.end_use();
+  uses_memory_ = false;
   record_->third.set(consumed_);
   pipe_.consumed.store(consumed_, std::memory_order_release);
   from_.ring();

@@ -97,8 +97,8 @@ class ShmRecvLink final : public RecvLink {
   std::size_t first_expected_ = 0;
   std::size_t expected_count_ = 0;
   const std::byte* fetched_ = nullptr;
-  std::shared_ptr<Mapping> held_;  // of the sender's memory that `fetched_` lies in
-  std::uint64_t fetched_at_ = 0;   // ticks, where timed
+  bool uses_memory_ = false;      // `fetched_` lies in the sender's memory, mapped here
+  std::uint64_t fetched_at_ = 0;  // ticks, where timed
   std::unique_ptr<std::byte[]> bounce_;
   std::unique_ptr<Error> error_;
   monitor::LinkRecord unseen_;
