@@ -177,17 +177,6 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
   return {};
 }
 
-/// Tells the other ranks, which wait for this one, that it could not make its communicator.
-void report_failure(Job& job, std::uint64_t id, int rank, const Error& error) {
-  Message message;
-  message.kind = Message::Kind::broken;
-  message.from = rank;
-  message.code = error.code;
-  message.peer = rank;
-  message.text = fmt::format("rank {} could not join: {}", rank, error.message);
-  job.broadcast(id, message);
-}
-
 Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options& options) {
   Entrant entrant(info);
   Result<Blob> introduction = entrant.introduce(info.size, agreed_settings(options));
@@ -245,6 +234,16 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
   job->watch();
   if (Status agreed_on = agree(*impl, deadline); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;
+}
+
+void report_failure(Job& job, std::uint64_t id, int rank, const Error& error) {
+  Message message;
+  message.kind = Message::Kind::broken;
+  message.from = rank;
+  message.code = error.code;
+  message.peer = rank;
+  message.text = fmt::format("rank {} could not join: {}", rank, error.message);
+  job.broadcast(id, message);
 }
 
 Deadline join_deadline(const Options& options) {

@@ -38,6 +38,9 @@ class Entrant {
   std::optional<Segment> segment_;
 };
 
+/// Tells the other ranks of a communicator to be, which wait for this one, that it could not make its part of it.
+void report_failure(Job& job, std::uint64_t id, int rank, const Error& error);
+
 Deadline join_deadline(const Options& options);
 
 /// Complains of settings that cannot be read or mean nothing, the first time.

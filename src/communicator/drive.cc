@@ -430,7 +430,8 @@ void CommunicatorImpl::look_at(Operation& operation, std::uint64_t now) {
   }
   if (operation.deadline.passed()) return give_up(operation, find_awaited(operation, still * 1e-6), still * 1e-6);
   if (still < kStillMicroseconds) return;
-  record_waiting(operation, operation.still_since);
+  if (operation.active != nullptr && operation.active->awaited.get() < 0)
+    record_waiting(operation, operation.still_since);
   const Execution::Waiting waiting = find_awaited(operation, still * 1e-6);
   if (operation.idle_since == 0) operation.idle_since = operation.still_since;
   if (options_.timeout > 0 && microseconds_since(operation.idle_since) > options_.timeout * 1e6)
