@@ -4,6 +4,8 @@
 // called in the same order on all its ranks, operations on different communicators never wait for each other.
 // Blocking calls run on the caller's thread; `*_async` calls return a Work at once and are driven by the process's
 // progress thread, or by whoever waits. Buffers belong to the operation until it is done.
+// Destruction ends what is under way: it waits for asynchronous operations as long as they move, and aborts, on all
+// ranks, what has not moved for five seconds. Nothing touches the caller's buffers after it.
 // Failure: every call returns a Status that names rank, peer and operation. After rank_died, mismatch, timed_out or
 // aborted the communicator is broken: every pending and later call fails with that error until shrink() (which gives a
 // working communicator of the survivors) or destruction. Nothing blocks without a deadline or an abort.
@@ -72,7 +74,7 @@ class Work {
   /// True once done, well or not; drives progress, never blocks.
   bool test();
   /// Waits until done, or for `seconds` at most (timed_out: the operation goes on, wait again). 0: no limit.
-  Status wait(double seconds = 0.0);
+  [[nodiscard]] Status wait(double seconds = 0.0);
   /// The error, once done with one.
   const Error* error() const;
 
@@ -87,13 +89,14 @@ class CommunicatorImpl;
 class Communicator {
  public:
   /// Every rank calls this with the same id, which one of them made by UniqueId::create().
-  static Result<Communicator> create(const UniqueId& id, int rank, int size,
-                                     const Options& options = Options::from_environment());
+  [[nodiscard]] static Result<Communicator> create(const UniqueId& id, int rank, int size,
+                                                   const Options& options = Options::from_environment());
   /// Rank, size and meeting point from the launcher: tutti run, torchrun, srun, mpirun, Kubernetes.
-  static Result<Communicator> create_from_environment(const Options& options = Options::from_environment());
+  [[nodiscard]] static Result<Communicator> create_from_environment(
+      const Options& options = Options::from_environment());
   /// All ranks as threads of this process; element r is to be used by one thread as rank r.
-  static Result<std::vector<Communicator>> create_threads(int size,
-                                                          const Options& options = Options::from_environment());
+  [[nodiscard]] static Result<std::vector<Communicator>> create_threads(
+      int size, const Options& options = Options::from_environment());
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -105,90 +108,99 @@ class Communicator {
 
   /// New communicators; collective calls. Ranks with the same color form one, ordered by key, then rank; a negative
   /// color takes part in none and gets nullptr.
-  Result<std::unique_ptr<Communicator>> split(int color, int key = 0);
-  Result<Communicator> duplicate();
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> split(int color, int key = 0);
+  [[nodiscard]] Result<Communicator> duplicate();
   /// Survivors agree on who is left and go on without the dead; works on a broken communicator. Ranks that are silent
   /// are left out only by a majority, or as the options say: otherwise the two halves of a network that fell apart
   /// would both go on. no_quorum names those that are silent; this communicator stays broken, and shrink() may be
   /// called again with other options. timed_out names ranks that live and did not call shrink() in time.
-  Result<Communicator> shrink(double seconds = 10.0);
-  Result<Communicator> shrink(const ShrinkOptions& options);
+  [[nodiscard]] Result<Communicator> shrink(double seconds = 10.0);
+  [[nodiscard]] Result<Communicator> shrink(const ShrinkOptions& options);
   /// Takes in newcomers, which call join(): a collective call of all ranks, on a shrunk communicator or a healthy one.
   /// Gives a new communicator. Ranks that were lost to shrink() have left their numbers free; newcomers fill them, and
   /// all have the numbers again that they had before, once none is free. Newcomers beyond that come after the last.
   /// This communicator is left as it is, also where growing fails: at the deadline, which names who is missing, or
   /// when one of its ranks is lost. One id serves one call, well or not.
-  Result<Communicator> grow(const GrowOptions& options);
+  [[nodiscard]] Result<Communicator> grow(const GrowOptions& options);
   /// Joins ranks that grow their communicator, now or before options.join_timeout, by the id that rank 0 gave out.
   /// `rank`: the number wished for, taken into account where it is free. Which programs run is the others' choice:
   /// `select` and `reproducible` of the options are replaced by theirs.
-  static Result<Communicator> join(const UniqueId& id, int rank = -1,
-                                   const Options& options = Options::from_environment());
+  [[nodiscard]] static Result<Communicator> join(const UniqueId& id, int rank = -1,
+                                                 const Options& options = Options::from_environment());
   /// Joins where the launcher says, by TUTTI_UNIQUE_ID or at its address, and wishes for the rank it says.
-  static Result<Communicator> join_from_environment(const Options& options = Options::from_environment());
+  [[nodiscard]] static Result<Communicator> join_from_environment(const Options& options = Options::from_environment());
   /// Ends every pending operation here and on all peers; always returns at once.
   void abort(std::string_view reason = "abort was called");
   /// The error that broke this communicator, if any.
-  Status status() const;
+  [[nodiscard]] Status status() const;
   /// Replaces the rules by which programs are selected, as TUTTI_SELECT; all ranks must do so between the same calls.
-  Status select(std::string_view rules);
+  [[nodiscard]] Status select(std::string_view rules);
 
   // Collectives. Counts are elements. In place: pass the same pointer as the collective defines it (all_reduce,
   // reduce: send == recv; all_gather, gather: send == recv + rank * count; reduce_scatter, scatter: recv == send +
   // rank * count). `count` is per rank for all_gather, reduce_scatter, all_to_all, gather, scatter.
-  Status all_reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
-  Status reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op, int root);
-  Status broadcast(const void* send, void* recv, std::size_t count, DataType type, int root);
-  Status all_gather(const void* send, void* recv, std::size_t count, DataType type);
-  Status reduce_scatter(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
-  Status all_to_all(const void* send, void* recv, std::size_t count, DataType type);
-  Status gather(const void* send, void* recv, std::size_t count, DataType type, int root);
-  Status scatter(const void* send, void* recv, std::size_t count, DataType type, int root);
-  Status barrier();
+  // Calls that differ between ranks fail on all of them. Small broadcasts and scatters whose roots differ need nothing
+  // of each other and may end well, with wrong data: that is found at the latest at the next collective, or reported in
+  // the log when the communicator is destroyed.
+  [[nodiscard]] Status all_reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
+  [[nodiscard]] Status reduce(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op,
+                              int root);
+  [[nodiscard]] Status broadcast(const void* send, void* recv, std::size_t count, DataType type, int root);
+  [[nodiscard]] Status all_gather(const void* send, void* recv, std::size_t count, DataType type);
+  [[nodiscard]] Status reduce_scatter(const void* send, void* recv, std::size_t count, DataType type,
+                                      const Reduction& op);
+  [[nodiscard]] Status all_to_all(const void* send, void* recv, std::size_t count, DataType type);
+  [[nodiscard]] Status gather(const void* send, void* recv, std::size_t count, DataType type, int root);
+  [[nodiscard]] Status scatter(const void* send, void* recv, std::size_t count, DataType type, int root);
+  [[nodiscard]] Status barrier();
 
   // Uneven blocks: counts and offsets in elements, one per rank, the same on all ranks for all_gather_v and
   // reduce_scatter_v; empty offsets: blocks lie one after another. all_to_all_v: this rank's own counts, the peers'
   // must agree. gather_v, scatter_v: counts matter on the root; `count` is this rank's own.
-  Status all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts,
-                      std::span<const std::size_t> offsets, DataType type);
-  Status reduce_scatter_v(const void* send, void* recv, std::span<const std::size_t> counts,
-                          std::span<const std::size_t> offsets, DataType type, const Reduction& op);
-  Status all_to_all_v(const void* send, std::span<const std::size_t> send_counts,
-                      std::span<const std::size_t> send_offsets, void* recv, std::span<const std::size_t> recv_counts,
-                      std::span<const std::size_t> recv_offsets, DataType type);
-  Status gather_v(const void* send, std::size_t count, void* recv, std::span<const std::size_t> counts,
-                  std::span<const std::size_t> offsets, DataType type, int root);
-  Status scatter_v(const void* send, std::span<const std::size_t> counts, std::span<const std::size_t> offsets,
-                   void* recv, std::size_t count, DataType type, int root);
+  [[nodiscard]] Status all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts,
+                                    std::span<const std::size_t> offsets, DataType type);
+  [[nodiscard]] Status reduce_scatter_v(const void* send, void* recv, std::span<const std::size_t> counts,
+                                        std::span<const std::size_t> offsets, DataType type, const Reduction& op);
+  [[nodiscard]] Status all_to_all_v(const void* send, std::span<const std::size_t> send_counts,
+                                    std::span<const std::size_t> send_offsets, void* recv,
+                                    std::span<const std::size_t> recv_counts, std::span<const std::size_t> recv_offsets,
+                                    DataType type);
+  [[nodiscard]] Status gather_v(const void* send, std::size_t count, void* recv, std::span<const std::size_t> counts,
+                                std::span<const std::size_t> offsets, DataType type, int root);
+  [[nodiscard]] Status scatter_v(const void* send, std::span<const std::size_t> counts,
+                                 std::span<const std::size_t> offsets, void* recv, std::size_t count, DataType type,
+                                 int root);
 
-  Status send(const void* data, std::size_t count, DataType type, int peer);
-  Status recv(void* data, std::size_t count, DataType type, int peer);
+  [[nodiscard]] Status send(const void* data, std::size_t count, DataType type, int peer);
+  [[nodiscard]] Status recv(void* data, std::size_t count, DataType type, int peer);
 
-  Result<Work> all_reduce_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op);
-  Result<Work> reduce_async(const void* send, void* recv, std::size_t count, DataType type, const Reduction& op,
-                            int root);
-  Result<Work> broadcast_async(const void* send, void* recv, std::size_t count, DataType type, int root);
-  Result<Work> all_gather_async(const void* send, void* recv, std::size_t count, DataType type);
-  Result<Work> reduce_scatter_async(const void* send, void* recv, std::size_t count, DataType type,
-                                    const Reduction& op);
-  Result<Work> all_to_all_async(const void* send, void* recv, std::size_t count, DataType type);
-  Result<Work> gather_async(const void* send, void* recv, std::size_t count, DataType type, int root);
-  Result<Work> scatter_async(const void* send, void* recv, std::size_t count, DataType type, int root);
-  Result<Work> barrier_async();
-  Result<Work> send_async(const void* data, std::size_t count, DataType type, int peer);
-  Result<Work> recv_async(void* data, std::size_t count, DataType type, int peer);
+  [[nodiscard]] Result<Work> all_reduce_async(const void* send, void* recv, std::size_t count, DataType type,
+                                              const Reduction& op);
+  [[nodiscard]] Result<Work> reduce_async(const void* send, void* recv, std::size_t count, DataType type,
+                                          const Reduction& op, int root);
+  [[nodiscard]] Result<Work> broadcast_async(const void* send, void* recv, std::size_t count, DataType type, int root);
+  [[nodiscard]] Result<Work> all_gather_async(const void* send, void* recv, std::size_t count, DataType type);
+  [[nodiscard]] Result<Work> reduce_scatter_async(const void* send, void* recv, std::size_t count, DataType type,
+                                                  const Reduction& op);
+  [[nodiscard]] Result<Work> all_to_all_async(const void* send, void* recv, std::size_t count, DataType type);
+  [[nodiscard]] Result<Work> gather_async(const void* send, void* recv, std::size_t count, DataType type, int root);
+  [[nodiscard]] Result<Work> scatter_async(const void* send, void* recv, std::size_t count, DataType type, int root);
+  [[nodiscard]] Result<Work> barrier_async();
+  [[nodiscard]] Result<Work> send_async(const void* data, std::size_t count, DataType type, int peer);
+  [[nodiscard]] Result<Work> recv_async(void* data, std::size_t count, DataType type, int peer);
 
  private:
   friend class Group;
   friend Status install_program(Communicator& communicator, Program program);
   friend TcpCounters network_traffic(const Communicator& communicator);
   explicit Communicator(std::shared_ptr<CommunicatorImpl> impl);
-  Result<Work> submit(const Result<Call>& call);
+  [[nodiscard]] Result<Work> submit(const Result<Call>& call);
   std::shared_ptr<CommunicatorImpl> impl_;
 };
 
 /// Fuses operations, of one or several communicators, that this thread issues between construction and end(): calls
-/// return at once, and all run together, so that sends and receives may be written in any order.
+/// return at once, and all run together, so that sends and receives may be written in any order. Asynchronous calls are
+/// refused in it.
 class Group {
  public:
   Group();
@@ -196,7 +208,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   /// Runs what was issued, at the end of the outermost group; returns the first error.
-  Status end();
+  [[nodiscard]] Status end();
 
  private:
   bool open_ = true;

@@ -14,10 +14,10 @@ namespace tutti {
 /// failed or not: if a peer in another process stands still in the middle of a call that fails, the pages of the call's
 /// buffers are replaced by copies at the same addresses, and what that peer writes later goes nowhere. In that moment
 /// other threads must not write into the pages that the call's buffers begin and end in.
-Result<void*> allocate(std::size_t bytes);
+[[nodiscard]] Result<void*> allocate(std::size_t bytes);
 /// Frees memory of allocate(), which no call may be using. Peers that still read it, in a call that failed here, keep
 /// its pages alive until they are done.
-Status deallocate(void* memory);
+[[nodiscard]] Status deallocate(void* memory);
 
 enum class Reach {
   mapped,    // peers map it: loads and stores, no copy
@@ -29,8 +29,8 @@ enum class Reach {
 /// not all memory of this process. This only answers: nothing is recorded, calls take the same path for buffers that
 /// were never registered, and a call whose ranks bring buffers of different kinds takes the path that serves all. The
 /// answer holds until the memory is unmapped.
-Result<Reach> register_buffer(void* memory, std::size_t bytes);
+[[nodiscard]] Result<Reach> register_buffer(void* memory, std::size_t bytes);
 /// The counterpart of register_buffer(), for callers that pair the two. Checks its argument and frees nothing.
-Status deregister_buffer(void* memory);
+[[nodiscard]] Status deregister_buffer(void* memory);
 
 }  // namespace tutti

@@ -75,6 +75,6 @@ class Subscription {
 
 /// Calls `handler` for every event of this process from now on. Any thread. Fails where nothing is recorded
 /// (TUTTI_MONITOR=0), and in a child made by fork().
-Result<Subscription> on_event(std::function<void(const MonitorEvent&)> handler);
+[[nodiscard]] Result<Subscription> on_event(std::function<void(const MonitorEvent&)> handler);
 
 }  // namespace tutti

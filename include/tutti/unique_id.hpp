@@ -25,12 +25,12 @@ class UniqueId {
   /// Opens the meeting point in this process: it must live until all ranks have joined. Reachable from other hosts
   /// where this one has an interface that is not loopback; TUTTI_INTERFACES, TUTTI_FAMILY and TUTTI_PORT_RANGE narrow
   /// where it listens.
-  static Result<UniqueId> create();
+  [[nodiscard]] static Result<UniqueId> create();
 
   /// Refuses what create() did not make, or what was damaged on the way.
-  static Result<UniqueId> from_bytes(const Bytes& bytes);
+  [[nodiscard]] static Result<UniqueId> from_bytes(const Bytes& bytes);
   /// The 256 hexadecimal digits of to_string().
-  static Result<UniqueId> from_string(std::string_view text);
+  [[nodiscard]] static Result<UniqueId> from_string(std::string_view text);
 
   /// How many newcomers have come for grow() and wait; known only in the process that made the id, 0 elsewhere.
   int waiting() const;
