@@ -14,7 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
 
 constexpr std::uint16_t kMagic = 0x5454;
-constexpr std::uint8_t kFormat = 1;
+constexpr std::uint8_t kFormat = 2;
 constexpr std::uint32_t kWantsAck = 1;
 
 // Offsets of the fields. Those that share one belong to different types of frame.
@@ -33,6 +33,7 @@ constexpr std::size_t kAtSignature = 44;
 constexpr std::size_t kAtArrived = 40;
 constexpr std::size_t kAtCredit = 48;
 constexpr std::size_t kAtFlags = 56;
+constexpr std::size_t kAtStamp = 56;
 constexpr std::size_t kAtReserved = 60;
 constexpr std::size_t kAtLostLane = 32;
 constexpr std::size_t kAtLostEpoch = 36;
@@ -75,7 +76,7 @@ Result<FrameType> type_of(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (const auto format = get<std::uint8_t>(bytes, kAtFormat); format != kFormat)
     return fail(ErrorCode::refused, fmt::format("frame format {}, not {}", format, kFormat));
   const auto type = get<std::uint8_t>(bytes, kAtType);
-  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::gone))
+  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::tried))
     return fail(ErrorCode::refused, fmt::format("unknown frame type {}", type));
   return static_cast<FrameType>(type);
 }
@@ -88,7 +89,13 @@ bool names_link(FrameType type) {
   return type == FrameType::open || type == FrameType::data || type == FrameType::ack || type == FrameType::close;
 }
 
-bool names_lane(FrameType type) { return type == FrameType::fence || type == FrameType::fenced; }
+bool names_lane(FrameType type) {
+  return type == FrameType::fence || type == FrameType::fenced || type == FrameType::tried;
+}
+
+bool has_stamp(FrameType type) { return type == FrameType::ack || type == FrameType::tried; }
+
+bool has_payload(FrameType type) { return type == FrameType::data || type == FrameType::trial; }
 
 }  // namespace
 
@@ -105,8 +112,9 @@ FrameBytes encode(const FrameHeader& header) {
     put(bytes, kAtTarget, header.link.target);
     put(bytes, kAtSequence, header.sequence);
   }
+  if (has_payload(header.type)) put(bytes, kAtBytes, header.bytes);
+  if (has_stamp(header.type)) put(bytes, kAtStamp, header.stamp);
   if (header.type == FrameType::data) {
-    put(bytes, kAtBytes, header.bytes);
     put(bytes, kAtNumber, header.tag.number);
     put(bytes, kAtSignature, header.tag.signature);
     put(bytes, kAtFlags, header.wants_ack ? kWantsAck : std::uint32_t{0});
@@ -144,16 +152,16 @@ Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> by
     header.link.target = get<std::uint32_t>(bytes, kAtTarget);
     header.sequence = get<std::uint64_t>(bytes, kAtSequence);
   }
+  header.bytes = get<std::uint32_t>(bytes, kAtBytes);
+  if (header.bytes != 0 && !has_payload(*type)) return fail(ErrorCode::refused, "a payload in a frame that has none");
+  if (header.bytes > kPayloadLimit)
+    return fail(ErrorCode::refused, fmt::format("a payload of {} bytes, above {}", header.bytes, kPayloadLimit));
   if (*type == FrameType::data) {
-    header.bytes = get<std::uint32_t>(bytes, kAtBytes);
-    if (header.bytes > kPayloadLimit)
-      return fail(ErrorCode::refused, fmt::format("a chunk of {} bytes, above {}", header.bytes, kPayloadLimit));
     header.tag.number = get<std::uint32_t>(bytes, kAtNumber);
     header.tag.signature = get<std::uint32_t>(bytes, kAtSignature);
     header.wants_ack = (get<std::uint32_t>(bytes, kAtFlags) & kWantsAck) != 0;
-  } else if (get<std::uint32_t>(bytes, kAtBytes) != 0) {
-    return fail(ErrorCode::refused, "a payload in a frame that has none");
   }
+  if (has_stamp(*type)) header.stamp = get<std::uint32_t>(bytes, kAtStamp);
   if (*type == FrameType::ack) {
     header.arrived = get<std::uint64_t>(bytes, kAtArrived);
     header.credit = get<std::uint64_t>(bytes, kAtCredit);

@@ -1,4 +1,4 @@
-// What lanes carry between two processes: frames, each a header of 64 bytes (little-endian) and, for data, a payload.
+// What lanes carry between two processes: frames, each a header of 64 bytes (little-endian) and, for some, a payload.
 // Parsing is a pure function of 64 bytes: whatever they are, it returns a header that keeps every limit stated here, or
 // an error. Whether a frame fits what the receiver expects is decided by link_state.hpp, before memory is touched.
 #pragma once
@@ -40,6 +40,8 @@ enum class FrameType : std::uint8_t {
   probe = 10,   // says nothing; that it comes through is what matters
   never = 11,   // instead of a welcome: the process that dialed counts as gone here
   gone = 12,    // the same, on a lane in use
+  trial = 13,   // bytes that mean nothing, to see how fast they come through
+  tried = 14,   // a trial has come on the lane named here
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;
@@ -51,13 +53,14 @@ struct FrameHeader {
   FrameType type = FrameType::data;
   std::uint32_t epoch = 0;     // incarnation of the lane that carries the frame
   LinkId link;                 // open, data, ack, close
-  std::uint32_t bytes = 0;     // data: of the payload
+  std::uint32_t bytes = 0;     // data, trial: of the payload
   bool wants_ack = false;      // data: the sender holds the memory of this chunk until it is acknowledged
   OperationTag tag;            // data
   std::uint64_t sequence = 0;  // data: the chunk's number; ack: every chunk below it has come
   std::uint64_t arrived = 0;   // ack: bit i says that chunk sequence + 1 + i has come
   std::uint64_t credit = 0;    // ack: see link_state.hpp
-  std::uint32_t lane = 0;      // fence, fenced: the lane that is lost
+  std::uint32_t stamp = 0;     // ack, tried: when this was told, see lane_shares.hpp; 0: nobody looked
+  std::uint32_t lane = 0;      // fence, fenced: the lane that is lost; tried: the one that was tried
   std::uint32_t lane_epoch = 0;
 
   bool operator==(const FrameHeader&) const = default;

@@ -32,13 +32,22 @@ TEST(Frame, SurvivesTheWire) {
   ack.sequence = 77;
   ack.arrived = 0xf0f0;
   ack.credit = 1ull << 50;
+  ack.stamp = 0xfffffffe;
   FrameHeader fence;
   fence.type = FrameType::fence;
   fence.lane = 3;
   fence.lane_epoch = 9;
+  FrameHeader trial;
+  trial.type = FrameType::trial;
+  trial.bytes = 256 << 10;
+  FrameHeader tried;
+  tried.type = FrameType::tried;
+  tried.lane = 3;
+  tried.lane_epoch = 9;
+  tried.stamp = 17;
   FrameHeader bye;
   bye.type = FrameType::bye;
-  for (const FrameHeader& header : {data_frame(), ack, fence, bye}) {
+  for (const FrameHeader& header : {data_frame(), ack, fence, trial, tried, bye}) {
     const auto parsed = parse_frame(encode(header));
     ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
     EXPECT_EQ(*parsed, header);

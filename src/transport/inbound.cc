@@ -170,10 +170,21 @@ Status Inbound::on_fence(Lane& lane, const FrameHeader& header) {
   return {};
 }
 
+void Inbound::on_trial(const Lane& lane) {
+  if (peer_.lanes().empty()) return;
+  Lane& back = peer_.outbound_.answer_lane(latest_);
+  FrameHeader header;
+  header.type = FrameType::tried;
+  header.epoch = back.epoch();
+  header.lane = lane.index();
+  header.lane_epoch = lane.epoch();
+  header.stamp = stamp_of(peer_.now());
+  back.post(header, nullptr, true);
+}
+
 void Inbound::tell(Link& link, bool settled) {
   if (peer_.lanes().empty() || !link.opened_ || !link.state_.owes_acknowledgement(settled)) return;
-  const bool usable = latest_ != nullptr && peer_.is_trusted(*latest_);
-  tell_now(link, usable ? *latest_ : peer_.best_lane());
+  tell_now(link, peer_.outbound_.answer_lane(latest_));
 }
 
 void Inbound::tell_now(Link& link, Lane& lane) {
@@ -185,6 +196,7 @@ void Inbound::tell_now(Link& link, Lane& lane) {
   header.sequence = ack.received;
   header.arrived = ack.arrived;
   header.credit = ack.credit;
+  if (peer_.lanes().size() > 1) header.stamp = stamp_of(peer_.now());
   lane.post(header, nullptr, true);
 }
 

@@ -31,6 +31,8 @@ class Inbound {
   Status on_open(Lane& lane, const LinkId& id);
   void on_close(const LinkId& id);
   Status on_fence(Lane& lane, const FrameHeader& header);
+  /// Says that what was to be tried has come.
+  void on_trial(const Lane& lane);
   void pause(bool settled);
   /// A chunk is expected that has not come.
   bool awaits() const;

@@ -8,14 +8,8 @@
 namespace tutti {
 namespace {
 
-constexpr double kDeepest = 4;      // chunks a lane may have outstanding
-constexpr double kBusyFor = 0.002;  // seconds of work, where that is more
-constexpr double kEqual = 0.8;      // of the fastest lane's rate
-constexpr double kMemory = 0.1;     // seconds of work that a lane's rate is taken from; older ones count half
-constexpr double kForget = 0.5;     // seconds
-
-/// Lanes count as equals unless they clearly are not.
-double weight_of(double rate, double fastest) { return rate == 0 || rate > kEqual * fastest ? 1 : rate / fastest; }
+// What a trial carries: nothing that anybody wants. Never written; not const, so that it takes no room in the file.
+std::byte g_trial[kPayloadLimit];
 
 FrameHeader header_of(FrameType type, const Lane& lane, const LinkId& link) {
   FrameHeader header;
@@ -83,6 +77,8 @@ class Outbound::Link final : public SendLink {
   std::shared_ptr<Sending> sending_;
 };
 
+Outbound::Outbound(Peer& peer) : peer_(peer), shares_(peer.limits().chunk_limit) {}
+
 std::unique_ptr<SendLink> Outbound::open(const LinkId& id) {
   auto sending = std::make_shared<Sending>(id, peer_.limits());
   auto link = std::make_unique<Link>(peer_.shared_from_this(), sending);
@@ -105,7 +101,7 @@ void Outbound::close(Sending& link) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(link.id);
   completed_.clear();
   link.state.drop_borrowed(completed_);
-  for (const auto& each : completed_) discharge({each.lane, each.load}, 0);
+  for (const auto& each : completed_) discharge({each.lane, each.load}, 0, 0);
   end_if_over(link.id);
 }
 
@@ -127,12 +123,13 @@ bool Outbound::send(Sending& link, const std::byte* data, std::size_t bytes, Ope
   // With one lane there is nothing to weigh.
   const bool is_timed = !copied && (peer_.lanes().size() > 1 || peer_.watch() != nullptr);
   const double now = is_timed ? peer_.now() : 0;
-  Lane* lane = choose(copied ? 0 : chunk_cost(bytes), now);
+  if (is_timed && shares_.may_want_trials(now)) try_lanes(now);
+  Lane* lane = choose(chunk_cost(bytes), copied);
   if (lane == nullptr) return false;
   const std::uint64_t sequence = link.state.post(data, bytes, tag, key_of(lane->index(), lane->epoch()));
   if (!copied) {
     link.state.measure(sequence, now, refused_);
-    charge(link.state.chunk(sequence).lane, chunk_cost(bytes));
+    shares_.post(link.state.chunk(sequence).lane, chunk_cost(bytes));
   }
   watch_post(*lane, bytes, now);
   link.record->post(sequence + 1, bytes, tag.number);
@@ -174,62 +171,63 @@ void Outbound::post_chunk(Lane& lane, const Sending& link, std::uint64_t sequenc
   lane.post(header, chunk.data, chunk.copy != nullptr);
 }
 
-// The lane that will be done first with what it has and this. Of equals the first, at both ends: an exchange of small
-// chunks then runs on one connection, where TCP acknowledges with the data that goes back. Null: all have enough, or it
-// is better to wait for one that has.
-Lane* Outbound::choose(std::size_t load, double now) {
-  if (peer_.lanes().size() == 1) return peer_.lanes().front().get();
-  double fastest = 0;
-  for (const auto& lane : peer_.lanes()) fastest = std::max(fastest, loads_[lane->index()].rate(now));
+// The lane that will be done first with what it has and these bytes. Of equals the first, at both ends: an exchange of
+// small chunks then runs on one connection, where TCP acknowledges with the data that goes back.
+Lane* Outbound::quickest(std::size_t bytes) const {
   Lane* best = nullptr;
   double best_end = 0;
   const Lane* const only = peer_.only_lane();
   for (const auto& lane : peer_.lanes()) {
     if ((only != nullptr && lane.get() != only) || !peer_.is_trusted(*lane)) continue;
-    const Load& has = loads_[lane->index()];
-    const double end = static_cast<double>(has.outstanding + load) / weight_of(has.rate(now), fastest);
+    const double end = shares_.end(lane->index(), bytes);
     const bool better = best == nullptr || end < best_end || (end == best_end && lane->index() < best->index());
     if (better) best = lane.get();
     if (better) best_end = end;
   }
-  return best == nullptr || load == 0 || has_room(loads_[best->index()], fastest) ? best : nullptr;
+  return best;
 }
 
-// What a lane has done is forgotten after a while: it may have become better, and is tried as if it were the best.
-double Outbound::Load::rate(double now) const { return seconds > 0 && now - last_rated < kForget ? work / seconds : 0; }
-
-bool Outbound::has_room(const Load& load, double rate) const {
-  const double enough = std::max(kDeepest * static_cast<double>(peer_.limits().chunk_limit), kBusyFor * rate);
-  return static_cast<double>(load.outstanding) < enough;
+// Null: all have enough, or it is better to wait for one that has. What is copied does not wait.
+Lane* Outbound::choose(std::size_t bytes, bool copied) const {
+  if (peer_.lanes().size() == 1) return peer_.lanes().front().get();
+  Lane* const best = quickest(bytes);
+  return best == nullptr || copied || shares_.has_room(best->index()) ? best : nullptr;
 }
 
-void Outbound::charge(LaneKey lane, std::size_t load) {
-  Load& of_lane = loads_[static_cast<std::uint32_t>(lane)];
-  if (of_lane.lane == lane) of_lane.outstanding += load;
+Lane& Outbound::answer_lane(Lane* latest) {
+  if (latest == nullptr || !peer_.is_trusted(*latest)) return peer_.best_lane();
+  if (!shares_.is_slow(latest->index()) || shares_.is_idle(latest->index())) return *latest;
+  Lane* const best = quickest(kFrameHeaderBytes);
+  return best != nullptr ? *best : *latest;
 }
 
-// Only what was done right after something else tells the lane's speed: between the two there was no waiting, and the
-// time that acknowledgements take on their way back is in both.
-void Outbound::discharge(const LinkSender::Completed& done, double now) {
-  Load& load = loads_[static_cast<std::uint32_t>(done.lane)];
-  if (load.lane != done.lane || done.load == 0) return;
-  load.outstanding -= done.load;
-  watch_done(done, now);
-  if (done.posted_at == 0) return;
-  if (done.posted_at < load.last_done) {
-    load.seconds += now - load.last_done;
-    load.work += static_cast<double>(done.load);
-    load.last_rated = now;
+// While chunks are sent, lanes that get none of them are measured by bytes that nobody waits for.
+void Outbound::try_lanes(double now) {
+  shares_.trials_asked(now);
+  if (peer_.lanes().size() == 1 || peer_.only_lane() != nullptr) return;
+  for (const auto& lane : peer_.lanes()) {
+    if (!peer_.is_trusted(*lane) || !shares_.wants_trial(lane->index(), now)) continue;
+    FrameHeader header = header_of(FrameType::trial, *lane, {});
+    header.bytes = static_cast<std::uint32_t>(shares_.trial_bytes());
+    shares_.trial_posted(key_of(lane->index(), lane->epoch()), now);
+    lane->post(header, g_trial, true);
   }
-  load.last_done = now;
-  if (load.seconds < kMemory) return;
-  load.seconds /= 2;
-  load.work /= 2;
+}
+
+void Outbound::on_tried(const FrameHeader& header) {
+  const double now = peer_.now();
+  shares_.trial_done(key_of(header.lane, header.lane_epoch), shares_.arrival(header.stamp, now), now);
+}
+
+// With one lane there is nothing to measure.
+void Outbound::discharge(const LinkSender::Completed& done, double arrived, double now) {
+  if (done.load == 0) return;
+  const double posted_at = peer_.lanes().size() > 1 ? done.posted_at : 0;
+  if (shares_.done(done.lane, done.load, posted_at, arrived)) watch_done(done, now);
 }
 
 void Outbound::lane_up(Lane& lane) {
-  if (loads_.size() <= lane.index()) loads_.resize(lane.index() + 1);
-  loads_[lane.index()] = {key_of(lane.index(), lane.epoch())};
+  shares_.lane_up(key_of(lane.index(), lane.epoch()), peer_.now());
   if (peer_.lanes().size() > 1) return;
   for (const LostLane& each : lost_) ask_to_fence(each);
   for (const auto& [id, link] : links_) announce(id, FrameType::open);
@@ -243,7 +241,7 @@ bool Outbound::awaits() const {
 }
 
 void Outbound::lane_lost(const Lane& lane) {
-  loads_[lane.index()] = {};
+  shares_.lane_lost(lane.index());
   std::erase_if(lost_, [&](const LostLane& each) { return each.index == lane.index(); });
   lost_.push_back({lane.index(), lane.epoch()});
   if (peer_.lanes().empty()) return;
@@ -277,10 +275,10 @@ void Outbound::resend(const LostLane& lost) {
     for (const std::uint64_t sequence : link->state.unacked_on(key_of(lost.index, lost.epoch))) {
       const std::size_t load = link->state.chunk(sequence).load();
       const double now = load != 0 ? peer_.now() : 0;
-      Lane* const roomy = choose(load, now);
+      Lane* const roomy = choose(load, load == 0);
       Lane& lane = roomy != nullptr ? *roomy : peer_.best_lane();
       link->state.resent(sequence, key_of(lane.index(), lane.epoch()), now);
-      charge(link->state.chunk(sequence).lane, load);
+      shares_.post(link->state.chunk(sequence).lane, load);
       if (load != 0) watch_post(lane, link->state.chunk(sequence).bytes, now);
       post_chunk(lane, *link, sequence);
     }
@@ -292,7 +290,7 @@ void Outbound::on_close(const LinkId& id) {
   for (const auto& lane : peer_.lanes()) lane->forget_outgoing(id);
   completed_.clear();
   found->second->state.drop_all(completed_);
-  for (const auto& each : completed_) discharge({each.lane, each.load}, 0);
+  for (const auto& each : completed_) discharge({each.lane, each.load}, 0, 0);
   end_if_over(id);
 }
 
@@ -304,7 +302,9 @@ Status Outbound::on_ack(const FrameHeader& header) {
   const bool measured =
       std::any_of(completed_.begin(), completed_.end(), [](const auto& each) { return each.posted_at != 0; });
   const double now = measured ? peer_.now() : 0;
-  for (const auto& each : completed_) discharge(each, now);
+  const double arrived = measured && header.stamp != 0 ? shares_.arrival(header.stamp, now) : now;
+  for (const auto& each : completed_) discharge(each, arrived, now);
+  if (measured && peer_.lanes().size() > 1) shares_.settle(now);
   if (measured && peer_.watch() != nullptr) peer_.watch()->judge(now);
   found->second->record->third.set(found->second->state.acked());
   if (found->second->closed) end_if_over(header.link);

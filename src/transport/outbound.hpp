@@ -1,7 +1,7 @@
 // The links from this process to a peer, on the lanes of the Peer it is part of. A chunk goes to the lane that is
-// likely to be done with it first, by what is outstanding there and how fast it was of late; no lane gets more than it
-// needs to stay busy, so that a slow one never has the last word. When a lane is lost, the receiver is asked to fence
-// it, and what had not come over is sent again on others. Guarded by the Peer's mutex; open() takes it.
+// likely to be done with it first (lane_shares.hpp); no lane gets more than it needs to stay busy, so that a slow one
+// never has the last word. When a lane is lost, the receiver is asked to fence it, and what had not come over is sent
+// again on others. Guarded by the Peer's mutex; open() takes it.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "transport/lane.hpp"
+#include "transport/lane_shares.hpp"
 #include "transport/link.hpp"
 #include "transport/link_state.hpp"
 
@@ -19,7 +20,7 @@ class Peer;
 
 class Outbound {
  public:
-  explicit Outbound(Peer& peer) : peer_(peer) {}
+  explicit Outbound(Peer& peer);
 
   std::unique_ptr<SendLink> open(const LinkId& id);
 
@@ -34,6 +35,11 @@ class Outbound {
   Status on_ack(const FrameHeader& header);
   /// False: nobody asked.
   bool on_fenced(const FrameHeader& header);
+  /// The trial of the lane named there has come through.
+  void on_tried(const FrameHeader& header);
+  /// There is a lane. The one for an answer to what came on `latest` (null: nobody knows): that one, unless what waits
+  /// there would hold the answer up.
+  Lane& answer_lane(Lane* latest);
 
  private:
   class Link;
@@ -41,17 +47,6 @@ class Outbound {
   struct LostLane {
     std::uint32_t index;
     std::uint32_t epoch;
-  };
-  struct Load {
-    LaneKey lane = 0;               // the incarnation in use
-    std::uint64_t outstanding = 0;  // of chunks not acked
-    double work = 0;                // bytes done of late, one right after the other, and the seconds in which they were
-    double seconds = 0;
-    double last_done = 0;
-    double last_rated = 0;
-
-    /// Bytes per second; 0: not known.
-    double rate(double now) const;
   };
 
   bool send(Sending& link, const std::byte* data, std::size_t bytes, OperationTag tag);
@@ -62,15 +57,15 @@ class Outbound {
   void watch_post(const Lane& lane, std::size_t bytes, double now);
   void watch_done(const LinkSender::Completed& done, double now);
   void post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence);
-  Lane* choose(std::size_t load, double now);
-  bool has_room(const Load& load, double rate) const;
-  void charge(LaneKey lane, std::size_t load);
-  void discharge(const LinkSender::Completed& done, double now);
+  Lane* quickest(std::size_t bytes) const;
+  Lane* choose(std::size_t bytes, bool copied) const;
+  void try_lanes(double now);
+  void discharge(const LinkSender::Completed& done, double arrived, double now);
   void ask_to_fence(const LostLane& lost);
   void resend(const LostLane& lost);
 
   Peer& peer_;
-  std::vector<Load> loads_;     // by lane index
+  LaneShares shares_;
   std::vector<LostLane> lost_;  // not fenced by the receiver yet: the latest of each index
   std::unordered_map<LinkId, std::shared_ptr<Sending>> links_;
   double refused_ = 0;                            // seconds so far in which chunks waited for credit

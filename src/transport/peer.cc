@@ -274,6 +274,12 @@ Status Peer::complete(Lane& lane, const FrameHeader& header) {
       return {};
     case FrameType::probe:
       return {};
+    case FrameType::trial:
+      inbound_.on_trial(lane);
+      return {};
+    case FrameType::tried:
+      outbound_.on_tried(header);
+      return {};
     case FrameType::gone:
       fail(tutti::fail(ErrorCode::system, fmt::format("{} counts this process as gone", lane.name())).value(), false);
       return {};

@@ -83,6 +83,6 @@ MUTANTS = [
            "(chunks_[released_].transmitted || chunks_[released_].copy)) ++released_;"),
     Mutant("taking a chunk gives no credit back", "link_state.cc",
            "  slots_.advance();\n  update_grant();", "  slots_.advance();"),
-    Mutant("a lane's load never becomes less", "outbound.cc",
-           "  load.outstanding -= done.load;\n", ""),
+    Mutant("a lane's load never becomes less", "lane_shares.cc",
+           "  found->outstanding -= bytes;\n", ""),
 ]

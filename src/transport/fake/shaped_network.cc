@@ -19,7 +19,7 @@ class ShapedNetwork::End final : public Lane, public std::enable_shared_from_thi
 
   void post(const FrameHeader& header, const std::byte*, bool) override {
     if (!open_) return;
-    queue_.push_back(header);
+    queue_.insert(place_of(header), header);
     handed_over_ += kFrameHeaderBytes + header.bytes;
     if (queue_.size() == 1) leave();
   }
@@ -46,6 +46,16 @@ class ShapedNetwork::End final : public Lane, public std::enable_shared_from_thi
   }
 
  private:
+  std::deque<FrameHeader>::iterator place_of(const FrameHeader& header) {
+    if (header.type != FrameType::ack && header.type != FrameType::tried) return queue_.end();
+    std::size_t held = 0;
+    return std::find_if(queue_.begin(), queue_.end(), [&](const FrameHeader& each) {
+      const bool waits = held >= network_.options_.socket && each.type == FrameType::data;
+      held += kFrameHeaderBytes + each.bytes;
+      return waits;
+    });
+  }
+
   // The frame at the head of the queue is on its way out.
   void leave() {
     const double bytes = kFrameHeaderBytes + queue_.front().bytes;

@@ -22,6 +22,8 @@ struct ShapedOptions {
   double take = 100e-9;   // seconds that a process is at a frame
   double jitter = 0;      // of the time a frame takes to leave: up to so much more or less
   double hiccups = 0;     // of frames that a process takes twenty times as long for
+  std::size_t socket =
+      ~std::size_t{0};  // bytes that the kernel holds: acknowledgements overtake what waits behind them
   std::uint64_t seed = 1;
 };
 

@@ -122,7 +122,7 @@ void Connection::post(const FrameHeader& header, const std::byte* payload, bool 
 // Acknowledgements overtake data that has not begun to leave: the sender over there waits for them.
 void Connection::enqueue(Outgoing frame) {
   auto at = outgoing_.end();
-  if (frame.header.type == FrameType::ack)
+  if (frame.header.type == FrameType::ack || frame.header.type == FrameType::tried)
     at = std::find_if(outgoing_.begin(), outgoing_.end(),
                       [](const Outgoing& each) { return each.sent == 0 && each.header.type == FrameType::data; });
   outgoing_.insert(at, std::move(frame));

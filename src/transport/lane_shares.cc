@@ -1,0 +1,168 @@
+#include "transport/lane_shares.hpp"
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+constexpr double kEqual = 0.8;        // of the fastest lane's rate
+constexpr double kDeep = 4;           // chunks a lane may have outstanding
+constexpr double kDeepest = 12;       // the same, so that a lane slower by as much gets something to do, too
+constexpr double kBusyFor = 0.002;    // seconds of work, where that is more
+constexpr double kMemory = 0.1;       // seconds of work that a lane's rate is taken from; older ones count half
+constexpr double kStandstill = 0.02;  // seconds: a sample that is longer may be one of a process that did not run,
+constexpr double kWorse = 8;          // unless it is expected to take long: it counts as at most so much worse
+constexpr double kTrialEvery = 0.15;  // seconds without a measurement
+constexpr double kTrialLost = 5;      // seconds until a trial is not waited for any more
+constexpr double kMargin = 1.15;      // a slow lane is expected to take so much longer than it did
+constexpr double kLearn = 1. / 64;    // of a delay that is longer than the one known
+constexpr double kDrift = 1e-4;       // seconds that clocks move apart in a second, at most
+
+}  // namespace
+
+LaneShares::LaneShares(std::size_t chunk_limit)
+    : chunk_limit_(chunk_limit),
+      trial_bytes_(std::min(2 * chunk_limit, kPayloadLimit)),
+      depth_(kDeep * static_cast<double>(chunk_limit)) {}
+
+void LaneShares::lane_up(LaneKey lane, double now) {
+  const auto index = static_cast<std::uint32_t>(lane);
+  if (lanes_.size() <= index) lanes_.resize(index + 1);
+  lanes_[index] = {};
+  lanes_[index].is_up = true;
+  lanes_[index].key = lane;
+  lanes_[index].measured_at = now;
+  weigh();
+}
+
+void LaneShares::lane_lost(std::uint32_t index) {
+  lanes_[index] = {};
+  weigh();
+}
+
+LaneShares::Lane* LaneShares::find(LaneKey lane) {
+  const auto index = static_cast<std::uint32_t>(lane);
+  return index < lanes_.size() && lanes_[index].is_up && lanes_[index].key == lane ? &lanes_[index] : nullptr;
+}
+
+void LaneShares::post(LaneKey lane, std::size_t bytes) {
+  if (Lane* const found = find(lane)) found->outstanding += bytes;
+}
+
+bool LaneShares::drop(LaneKey lane, std::size_t bytes) {
+  Lane* const found = find(lane);
+  if (found == nullptr) return false;
+  found->outstanding -= bytes;
+  return true;
+}
+
+bool LaneShares::done(LaneKey lane, std::size_t bytes, double posted_at, double arrived) {
+  if (!drop(lane, bytes)) return false;
+  if (posted_at == 0) return true;
+  Lane& of = lanes_[static_cast<std::uint32_t>(lane)];
+  if (of.sample.bytes == 0) of.sample = {0, std::max(posted_at, of.last_done), posted_at >= of.last_done};
+  of.sample.bytes += bytes;
+  of.last_done = std::max(of.last_done, arrived);
+  return true;
+}
+
+void LaneShares::settle(double now) {
+  bool changed = false;
+  for (Lane& lane : lanes_) {
+    if (lane.sample.bytes == 0) continue;
+    measure(lane, now);
+    lane.sample = {};
+    changed = true;
+  }
+  if (changed) weigh();
+}
+
+void LaneShares::measure(Lane& lane, double now) {
+  const double elapsed = std::max(lane.last_done - lane.sample.begins, 0.0);
+  lane.measured_at = now;
+  if (!lane.sample.from_idle || fastest_ == 0) return count(lane, elapsed);
+  count(lane, without_delay(elapsed, static_cast<double>(lane.sample.bytes) / fastest_));
+}
+
+// What the way takes whatever the bytes is the least that chunks took longer than on the fastest lane (`least`). Taking
+// it off never makes a lane faster than that one: else the two estimates could drive each other up.
+double LaneShares::without_delay(double elapsed, double least) {
+  const double found = std::max(elapsed - least, 0.0);
+  delay_ = delay_ < 0 || found < delay_ ? found : delay_ + kLearn * (found - delay_);
+  return std::max(elapsed - delay_, std::min(elapsed, least));
+}
+
+double LaneShares::arrival(std::uint32_t stamp, double now) {
+  const std::uint32_t difference = stamp - stamp_of(now);
+  if (!has_stamp_) first_stamp_ = difference;
+  const double ahead = static_cast<std::int32_t>(difference - first_stamp_) * 1e-6;
+  const double known = ahead_ - kDrift * (now - ahead_at_);
+  ahead_ = has_stamp_ ? std::max(known, ahead) : ahead;
+  has_stamp_ = true;
+  ahead_at_ = now;
+  return now - (ahead_ - ahead);
+}
+
+// A lane that counts as slow and shows otherwise is believed at once, half way: its memory is cut to the length of what
+// it has shown. It must have shown it with more than a chunk, which a switch may take at once from a lane that rested.
+// In the other direction there is no hurry, because whoever waits for a process that did not run for some milliseconds
+// sees the same as on a slow lane.
+void LaneShares::count(Lane& lane, double seconds) {
+  const auto bytes = static_cast<double>(lane.sample.bytes);
+  const double rate = lane.rate();
+  if (rate > 0) seconds = std::min(seconds, std::max(kStandstill, kWorse * bytes / rate));
+  if (lane.cost > 1 && lane.sample.from_idle && lane.sample.bytes >= trial_bytes_) {
+    seconds = std::max(seconds, bytes / fastest_);
+    if (bytes > rate * seconds && lane.seconds > seconds) {
+      lane.work = rate * seconds;
+      lane.seconds = seconds;
+    }
+  }
+  lane.work += bytes;
+  lane.seconds += seconds;
+  if (lane.seconds < kMemory) return;
+  lane.work /= 2;
+  lane.seconds /= 2;
+}
+
+// So that a slow lane has something to do during long operations, the others must be allowed to have as much
+// outstanding as takes them longer than a chunk takes the slow one.
+void LaneShares::weigh() {
+  fastest_ = 0;
+  for (const Lane& lane : lanes_) fastest_ = std::max(fastest_, lane.rate());
+  const auto chunk = static_cast<double>(chunk_limit_);
+  depth_ = std::max(kDeep * chunk, kBusyFor * fastest_);
+  next_trial_ = 1e300;
+  for (Lane& lane : lanes_) {
+    const double rate = lane.rate();
+    lane.cost = rate == 0 || rate > kEqual * fastest_ ? 1 : kMargin * fastest_ / rate;
+    if (lane.cost > 1 && lane.cost < kDeepest) depth_ = std::max(depth_, (lane.cost + 1) * chunk);
+    if (lane.is_up && fastest_ > 0 && (lane.cost > 1 || rate == 0))
+      next_trial_ = std::min(next_trial_, lane.measured_at + kTrialEvery);
+  }
+}
+
+bool LaneShares::wants_trial(std::uint32_t index, double now) const {
+  const Lane& lane = lanes_[index];
+  if (lane.trial_at != 0) return now - lane.trial_at >= kTrialLost;
+  return (lane.cost > 1 || lane.rate() == 0) && lane.outstanding == 0 && now - lane.measured_at >= kTrialEvery;
+}
+
+void LaneShares::trial_posted(LaneKey lane, double now) {
+  Lane* const found = find(lane);
+  if (found == nullptr) return;
+  if (found->trial_at == 0) found->outstanding += chunk_cost(trial_bytes_);
+  found->trial_at = now;
+}
+
+void LaneShares::trial_done(LaneKey lane, double arrived, double now) {
+  Lane* const found = find(lane);
+  if (found == nullptr || found->trial_at == 0) return;
+  done(lane, chunk_cost(trial_bytes_), found->trial_at, arrived);
+  found->trial_at = 0;
+  settle(now);
+}
+
+void LaneShares::trials_asked(double now) { next_trial_ = now + kTrialEvery / 4; }
+
+}  // namespace tutti

@@ -1,0 +1,112 @@
+// How the chunks for a peer are shared between its lanes. Pure: no lane, no lock, no clock but the times that are
+// handed in (seconds).
+//
+// Each lane has an estimate of its speed: the bytes it did of late, and the seconds in which it was at them. A chunk
+// that was posted while others were outstanding took from their arrival to its own; one that was posted to an idle lane
+// took from its posting to its arrival, less what the way takes anyway. So operations with pauses between them measure
+// a lane as well as a stream does, and pauses themselves change nothing. When a chunk arrived is known by the
+// receiver's clock: acknowledgements may wait behind the data that goes the other way, on another lane, longer than the
+// chunk took.
+//
+// A chunk goes to the lane that is expected to be done with it first. Lanes count as equal unless one is clearly
+// slower. A slow lane may get so little that it cannot show that it has become faster: then wants_trial() asks for
+// bytes that nobody waits for, which measure it at no cost for the operations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transport/link_state.hpp"
+
+namespace tutti {
+
+/// A time as acknowledgements carry it: microseconds, of which the high bits are cut off; never 0.
+inline std::uint32_t stamp_of(double now) {
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(now * 1e6)) | 1;
+}
+
+class LaneShares {
+ public:
+  explicit LaneShares(std::size_t chunk_limit);
+
+  /// A new incarnation of a lane; nothing is known of it.
+  void lane_up(LaneKey lane, double now);
+  void lane_lost(std::uint32_t index);
+
+  // Bytes on a lane, of chunks that are not acknowledged. What is said of an incarnation that is over is ignored.
+  void post(LaneKey lane, std::size_t bytes);
+  /// They do not count any more, and tell nothing of the lane's speed. False: the incarnation is over.
+  bool drop(LaneKey lane, std::size_t bytes);
+  /// They were acknowledged. False: the incarnation is over.
+  bool done(LaneKey lane, std::size_t bytes, double posted_at, double arrived);
+  /// All that an acknowledgement completed has been told by done(): estimates the speeds anew.
+  void settle(double now);
+
+  /// When that happened which the receiver's clock had `stamp` for, by the sender's: as if all acknowledgements took as
+  /// little as the fastest of late. `now`: when it was heard.
+  double arrival(std::uint32_t stamp, double now);
+
+  /// When a lane would be done with what it has and so many bytes more, as a number that grows with the time.
+  double end(std::uint32_t index, std::size_t bytes) const {
+    return static_cast<double>(lanes_[index].outstanding + bytes) * lanes_[index].cost;
+  }
+  /// The lane needs more to stay busy.
+  bool has_room(std::uint32_t index) const { return end(index, 0) < depth_; }
+  bool is_slow(std::uint32_t index) const { return lanes_[index].cost > 1; }
+  bool is_idle(std::uint32_t index) const { return lanes_[index].outstanding == 0; }
+  /// Bytes per second; 0: not known.
+  double rate(std::uint32_t index) const { return lanes_[index].rate(); }
+
+  /// Whether some lane may want a trial. Cheap enough to be asked for each chunk.
+  bool may_want_trials(double now) const { return now >= next_trial_; }
+  /// The lane is slow, or not known, and nothing has measured it for a while.
+  bool wants_trial(std::uint32_t index, double now) const;
+  std::size_t trial_bytes() const { return trial_bytes_; }
+  void trial_posted(LaneKey lane, double now);
+  void trial_done(LaneKey lane, double arrived, double now);
+  /// Trials were posted where they may be: says when to ask again.
+  void trials_asked(double now);
+
+ private:
+  /// What an acknowledgement has completed on a lane.
+  struct Sample {
+    std::size_t bytes = 0;
+    double begins = 0;
+    bool from_idle = false;  // the lane had nothing else to do when this was posted
+  };
+  struct Lane {
+    bool is_up = false;
+    LaneKey key = 0;
+    std::uint64_t outstanding = 0;
+    double cost = 1;     // of a byte, in bytes of the fastest lane
+    double work = 0;     // bytes done of late
+    double seconds = 0;  // and the time they took
+    double last_done = 0;
+    double measured_at = 0;
+    double trial_at = 0;  // when the trial under way was posted; 0: none
+    Sample sample;
+
+    double rate() const { return seconds > 0 ? work / seconds : 0; }
+  };
+
+  Lane* find(LaneKey lane);
+  void measure(Lane& lane, double now);
+  void count(Lane& lane, double seconds);
+  double without_delay(double elapsed, double least);
+  void weigh();
+
+  std::size_t chunk_limit_;
+  std::size_t trial_bytes_;
+  std::vector<Lane> lanes_;  // by index
+  double depth_;             // bytes of the fastest lane that a lane may have outstanding
+  double fastest_ = 0;       // bytes per second; 0: not known
+  double delay_ = -1;        // seconds that a chunk is on its way but for its bytes; negative: not known
+  bool has_stamp_ = false;
+  std::uint32_t first_stamp_ = 0;  // the first difference of the clocks; the others count from there
+  double ahead_ = 0;               // seconds that the receiver's clock is ahead, by the fastest acknowledgement of late
+  double ahead_at_ = 0;
+  double next_trial_ = 0;
+};
+
+}  // namespace tutti
