@@ -84,7 +84,7 @@ void TextFile::write(double now, const std::string& text) {
 
 Status TextFile::replace(const std::string& text) const {
   struct stat found {};
-  if (::lstat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
+  if (::stat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
     return fail(ErrorCode::invalid_argument, fmt::format("{} is not a regular file, so it is not replaced", path_));
   const std::string temporary = fmt::format("{}.{}.tmp", path_, ::getpid());
   const Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

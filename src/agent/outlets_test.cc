@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -108,6 +109,16 @@ TEST(TextFile, LeavesTheOldOneWhereItCannotWrite) {
   file.write(100, "x 1\n");
   EXPECT_EQ(file.failures(), 1u);
   EXPECT_GE(file.due(), 102);
+}
+
+TEST(TextFile, NeverTakesThePlaceOfWhatIsNoFile) {
+  const monitor::TemporaryFolder folder;
+  const std::string path = folder.path() + "/tutti.prom";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  TextFile file(path, 2);
+  file.write(100, "x 1\n");
+  EXPECT_EQ(file.failures(), 1u);
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
 }
 
 /// A collector, and what it was sent.
