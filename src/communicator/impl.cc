@@ -144,7 +144,7 @@ void CommunicatorImpl::break_with(Error error, bool tell) {
   message.text = error.message;
   if (error.code == ErrorCode::timed_out || error.code == ErrorCode::system)
     message.text = fmt::format("rank {} gave up: {}", rank(), error.message);
-  job_->broadcast(identity_.id, message);
+  tell_all(message);
 }
 
 void CommunicatorImpl::process_left(int process) {

@@ -206,6 +206,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::string recall_end(int peer, bool sends, std::uint32_t number) const;
   std::string ask_end(int peer, bool sends, std::uint32_t number);
   std::string describe_end_mismatch(const Operation& operation, int peer);
+  void tell_all(const Message& message);
   std::string describe_peer(int rank);
   std::string describe_lanes(int peer) const;
   void inquire(Operation& operation, int rank);

@@ -91,6 +91,7 @@ Job::~Job() {
   Departures::of_process().begins();
   clock_.reset();
   control_->remove_topic(kMoves);
+  for (const Kept& each : kept_) control_->remove_topic(each.deliberation->id());
   control_->unsubscribe(deaths_);
   control_->unsubscribe(leaves_);
   const bool in_handler = control_->on_control_thread() || t_on_transport_thread;
@@ -250,9 +251,11 @@ void Job::hear(std::uint64_t id, std::span<const std::byte> bytes) {
     log::warn("dropped: {}", message.error().message);
 }
 
-void Job::broadcast(std::uint64_t id, const Message& message) {
+void Job::broadcast(std::uint64_t id, std::vector<int> processes, const Message& message) {
   deliver(id, message);
-  if (control_ != nullptr) control_->broadcast(id, message.encode());
+  if (control_ == nullptr) return;
+  if (Status sent = control_->broadcast(id, message.encode(), std::move(processes)); !sent)
+    log::error("a message to all ranks was not sent: {}", sent.error().message);
 }
 
 Status Job::send(std::uint64_t id, int process, const Message& message) {

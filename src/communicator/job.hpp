@@ -51,8 +51,8 @@ class Job : public std::enable_shared_from_this<Job> {
   void enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& communicator);
   void dismiss(std::uint64_t id, const CommunicatorImpl* communicator);
 
-  /// To every rank of the communicator, the sender's own process included.
-  void broadcast(std::uint64_t id, const Message& message);
+  /// To every rank of the communicator, which are in `processes`, the sender's own included.
+  void broadcast(std::uint64_t id, std::vector<int> processes, const Message& message);
   /// To the ranks of the communicator in one process. invalid_argument: the message is too long, and is not sent.
   Status send(std::uint64_t id, int process, const Message& message);
 

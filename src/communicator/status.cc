@@ -113,6 +113,13 @@ std::string CommunicatorImpl::describe_lanes(int peer) const {
                      job_->tcp()->describe_lanes(job_->endpoint_of(member.process).id));
 }
 
+/// To all ranks, and to nobody else: processes without a rank here would keep it for a communicator they never get.
+void CommunicatorImpl::tell_all(const Message& message) {
+  std::vector<int> processes;
+  for (const Member& member : identity_.members) processes.push_back(member.process);
+  job_->broadcast(identity_.id, std::move(processes), message);
+}
+
 /// Asks the ranks of other hosts what they run, once a second at most.
 void CommunicatorImpl::ask_all() {
   if (layout_.hosts == 1 || (last_question_ != 0 && microseconds_since(last_question_) < 1e6)) return;
@@ -120,7 +127,7 @@ void CommunicatorImpl::ask_all() {
   Message question;
   question.kind = Message::Kind::question;
   question.from = rank();
-  job_->broadcast(identity_.id, question);
+  tell_all(question);
 }
 
 /// A rank that is known not to have entered the operation; -1 where none is.

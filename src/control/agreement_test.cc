@@ -430,6 +430,20 @@ TEST(Agreement, KeepsWhatWasCommittedThroughAnAdoptionThatWasCutShort) {
   }
 }
 
+TEST(Agreement, OfAMemberWhoseLeaderDiedBetweenTwoCommitsIsLearntFromOneThatHasReturned) {
+  Stage stage(3);
+  for (const int member : {1, 2}) stage.deliver(member, 0);
+  for (const int member : {1, 2}) stage.deliver(0, member);  // the proposal
+  for (const int member : {1, 2}) stage.deliver(member, 0);  // both accept it
+  stage.deliver(0, 1);                                       // the commit, which 2 never sees
+  ASSERT_TRUE(stage.agreements[1].decided());
+  stage.kill(0);
+  ASSERT_FALSE(stage.agreements[2].result());
+  stage.deliver_all();
+  ASSERT_TRUE(stage.agreements[2].result());
+  EXPECT_EQ(**stage.agreements[2].result(), **stage.agreements[1].result());
+}
+
 TEST(Agreement, OfOneIsImmediate) {
   Agreement alone(1, 0);
   alone.start(0, {}, blob_of(0));

@@ -1,6 +1,8 @@
 #include "control/connection.hpp"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -23,7 +25,15 @@ std::vector<std::byte> encode_greeting(const Greeting& greeting) {
     out.put(id.high);
     out.put(id.low);
   }
+  out.put(static_cast<std::uint8_t>(greeting.lifeline ? 1 : 0));
   return encode_frame(ControlFrame::greeting, out.take());
+}
+
+// Of a connection on which nothing more can be read.
+bool peer_ended_stream(int descriptor) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_CLOSE_WAIT;
 }
 
 // What comes through a door comes from this host.
@@ -45,7 +55,11 @@ ControlConnection::ControlConnection(Fd socket, const ControlWay& way, Side side
       name_(way.to_string()),
       // A door is open at once.
       state_(side == Side::connector && !by_door_ ? State::connecting : State::proving),
-      handshake_(std::in_place, side, Purpose::control, key, remote_) {}
+      handshake_(std::in_place, side, Purpose::control, key, remote_) {
+  // What is lost while a rail is silent is sent again in even steps, not after pauses that double: seconds matter.
+  const int on = 1;
+  if (!by_door_) ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
+}
 
 Result<ControlConnection> ControlConnection::dial(const ControlWay& way, const JobKey& key, const Greeting& greeting) {
   auto socket = way.by_door() ? knock(way.door) : start_connect(way.address);
@@ -120,10 +134,11 @@ Result<std::size_t> ControlConnection::read(const Receive& receive) {
   for (std::size_t reads = 0; reads < kReadsPerTurn && !awaits_welcome(); ++reads) {
     const std::size_t before = input_.size();
     // A stranger to this world has no more than a greeting to say; the rest stays in the socket until it is welcome.
-    const std::size_t wanted = state_ == State::greeting ? kFrameHeader + 32 - before : kReadBytes;
+    const std::size_t wanted = state_ == State::greeting ? kFrameHeader + Greeting::kBytes - before : kReadBytes;
     input_.resize(before + wanted);
     const auto got = recv_some(socket_.get(), std::span(input_).subspan(before));
     input_.resize(before + (got ? *got : 0));
+    if (!got) ended_in_order_ = peer_ended_stream(socket_.get());
     if (!got) return got;
     if (*got == 0) break;
     total += *got;
@@ -141,7 +156,7 @@ Status ControlConnection::parse(const Receive& receive) {
     if (bytes > kFrameLimit)
       return fail(ErrorCode::refused,
                   fmt::format("{} announces a frame of {} bytes, more than {}", name_, bytes, kFrameLimit));
-    if (state_ == State::greeting && (kind != ControlFrame::greeting || bytes != 32))
+    if (state_ == State::greeting && (kind != ControlFrame::greeting || bytes != Greeting::kBytes))
       return fail(ErrorCode::refused, fmt::format("{} does not greet", name_));
     if (input_.size() - at - kFrameHeader < bytes) break;
     const auto payload = std::span<const std::byte>(input_).subspan(at + kFrameHeader, bytes);
@@ -163,6 +178,7 @@ Status ControlConnection::take_greeting(std::span<const std::byte> payload) {
     id->high = in.get<std::uint64_t>();
     id->low = in.get<std::uint64_t>();
   }
+  greeting.lifeline = in.get<std::uint8_t>() != 0;
   if (own_greeting_) {
     if (greeting.from != own_greeting_->to || greeting.to != own_greeting_->from)
       return fail(ErrorCode::refused, fmt::format("{} is not the process we looked for", name_));

@@ -35,6 +35,9 @@ struct ControlWay {
 struct Greeting {
   ProcessId from;
   ProcessId to;
+  bool lifeline = false;  // nothing will be said on the connection: only its end tells something
+
+  static constexpr std::size_t kBytes = 33;
 };
 
 class ControlConnection {
@@ -89,6 +92,9 @@ class ControlConnection {
 
   /// The connection was refused: the host lives, but nobody listens at that address.
   bool nobody_listens() const { return nobody_listens_; }
+  /// The peer's kernel ended the stream. A reset may come from anyone on the way, or from whoever has its address now;
+  /// the end of a stream comes from the host that it was opened with.
+  bool ended_in_order() const { return ended_in_order_; }
 
   static constexpr std::size_t kQueueLimit = 2 * Session::kLimit;
 
@@ -116,6 +122,7 @@ class ControlConnection {
   bool ended_output_ = false;
   bool overflowed_ = false;
   bool nobody_listens_ = false;
+  bool ended_in_order_ = false;
   bool forwards_ = false;
 };
 

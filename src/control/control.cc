@@ -17,6 +17,9 @@ namespace tutti {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+// A turn that is later than this, in seconds or as a part of the heartbeat time-out, is this process's own absence.
+constexpr double kAbsence = 0.05;
+constexpr double kAbsencePart = 0.02;
 
 // Where to listen, and under which addresses others find it.
 struct Ports {
@@ -47,7 +50,7 @@ Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
 Control::Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout)
     : owner_(::getpid()),
       pulse_seconds_(options.pulse),
-      reactor_(std::min(1.0, heartbeat_timeout / 5)),
+      reactor_(std::max(kAbsence, heartbeat_timeout * kAbsencePart)),
       switchboard_(reactor_, JobKey(secret), options.stranger_patience),
       world_(reactor_, switchboard_, mailbox_, roster_,
              {[this](int process, const Death& death) { deaths_.call_all(process, death); },
@@ -168,11 +171,14 @@ Status Control::send(int process, std::uint64_t topic, std::span<const std::byte
   return {};
 }
 
-Status Control::broadcast(std::uint64_t topic, std::span<const std::byte> bytes) {
+Status Control::broadcast(std::uint64_t topic, std::span<const std::byte> bytes, std::vector<int> to) {
   if (forked()) return {};
   if (auto checked = check(0, bytes); !checked) return checked;
-  reactor_.post(
-      [this, topic, copy = std::vector<std::byte>(bytes.begin(), bytes.end())] { world_.broadcast(topic, copy); });
+  for (const int process : to)
+    if (auto checked = check(process, {}); !checked) return checked;
+  reactor_.post([this, topic, to = std::move(to), copy = std::vector<std::byte>(bytes.begin(), bytes.end())] {
+    world_.broadcast(topic, copy, to);
+  });
   return {};
 }
 

@@ -84,8 +84,8 @@ class Control {
   /// invalid_argument: no such process, or more than kMessageLimit bytes.
   Status send(int process, std::uint64_t topic, std::span<const std::byte> bytes);
   /// To every other living process exactly once, even while some die; nearly always in order. A process that joins
-  /// more slowly than the others gets the last FloodHistory::kFrames.
-  Status broadcast(std::uint64_t topic, std::span<const std::byte> bytes);
+  /// more slowly than the others gets the last FloodHistory::kFrames. `to`: only these get it; others pass it on.
+  Status broadcast(std::uint64_t topic, std::span<const std::byte> bytes, std::vector<int> to = {});
 
   /// Deaths that happened before are told too. Each process once, and once more when a presumed death becomes known.
   Subscription on_death(DeathHandler handler);

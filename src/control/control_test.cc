@@ -83,7 +83,7 @@ TEST(Control, RemovingATopicWaitsForItsHandler) {
   EXPECT_TRUE(finished);
 }
 
-TEST(Control, CarriesAMebibyteAndRefusesMore) {
+TEST(Control, CarriesWhatIsAllowedAndRefusesMore) {
   Cast cast(2);
   cast.listen();
   const std::vector<std::byte> large(kMessageLimit, std::byte{'x'});
@@ -94,6 +94,37 @@ TEST(Control, CarriesAMebibyteAndRefusesMore) {
   EXPECT_EQ(cast.controls[0]->send(1, kTopic, larger).error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(cast.controls[0]->broadcast(kTopic, larger).error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(cast.controls[0]->send(2, kTopic, {}).error().code, ErrorCode::invalid_argument);
+}
+
+TEST(Control, ABroadcastToSomeIsPassedOnByAllAndHeardByThoseOnly) {
+  Cast cast(9);
+  cast.listen();
+  ASSERT_TRUE(cast.controls[0]->broadcast(kTopic, bytes_of("some"), {0, 4, 7}));
+  ASSERT_TRUE(cast.messages[4].wait_for_count(1));
+  ASSERT_TRUE(cast.messages[7].wait_for_count(1));
+  ASSERT_TRUE(cast.controls[0]->broadcast(kTopic, bytes_of("all")));
+  for (int process = 1; process < 9; ++process) {
+    const bool both = process == 4 || process == 7;
+    ASSERT_TRUE(cast.messages[process].wait_for_count(both ? 2 : 1));
+    EXPECT_EQ(cast.messages[process].items().front().second, both ? "some" : "all");
+  }
+  EXPECT_EQ(cast.controls[0]->broadcast(kTopic, {}, {9}).error().code, ErrorCode::invalid_argument);
+}
+
+// As communicators of other processes that are aborted, one after another.
+TEST(Control, AWordIsHeardHoweverManyWereMeantForOthers) {
+  Cast cast(3);
+  constexpr std::uint64_t kOthers = 1000;
+  for (std::uint64_t topic = kOthers; topic < kOthers + 1100; ++topic)
+    ASSERT_TRUE(cast.controls[0]->broadcast(topic, bytes_of("aborted"), {0, 1}));
+  ASSERT_TRUE(cast.controls[0]->broadcast(kTopic, bytes_of("aborted"), {0, 2}));
+  Record<int> arrived;
+  cast.controls[2]->on_message(kTopic + 1, [&](int from, std::span<const std::byte>) { arrived.add(from); });
+  ASSERT_TRUE(cast.controls[0]->broadcast(kTopic + 1, {}));
+  ASSERT_TRUE(arrived.wait_for_count(1));  // all that went before has come, and waits for its topic
+  cast.listen();
+  ASSERT_TRUE(cast.messages[2].wait_for_count(1));
+  EXPECT_EQ(cast.messages[2].items().front().second, "aborted");
 }
 
 TEST(Control, GoodbyeIsNotDeath) {

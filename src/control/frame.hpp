@@ -12,17 +12,19 @@ namespace tutti {
 enum class ControlFrame : std::uint8_t {
   greeting = 1,  // who speaks, and to whom
   message,       // topic and bytes, for the receiver
-  broadcast,     // origin, number, topic and bytes, for everyone
+  broadcast,     // origin, number, topic, who is to have it, and bytes, for everyone to pass on
   death,         // a process, an error code and a sentence
   left,          // a process that said goodbye
+  opinion,       // origin, number, a process and whether the origin hears it or asks who does, for everyone
   heartbeat,     // the number of the last frame that came
 };
 
-constexpr bool is_numbered(ControlFrame kind) { return kind >= ControlFrame::message && kind <= ControlFrame::left; }
+constexpr bool is_numbered(ControlFrame kind) { return kind >= ControlFrame::message && kind <= ControlFrame::opinion; }
 
-inline constexpr std::size_t kMessageLimit = 1u << 20;
-inline constexpr std::size_t kFrameLimit = kMessageLimit + 64;  // of a payload
-inline constexpr std::size_t kFrameHeader = 5;                  // bytes: length of the payload, kind
+// An agreement of 100,000 ranks fits.
+inline constexpr std::size_t kMessageLimit = 8u << 20;
+inline constexpr std::size_t kFrameLimit = kMessageLimit + (1u << 20);  // of a payload, with a set of processes
+inline constexpr std::size_t kFrameHeader = 5;                          // bytes: length of the payload, kind
 
 /// The bytes of a frame, ready to be queued. A numbered kind gets the number 0, which belongs to no session.
 std::vector<std::byte> encode_frame(ControlFrame kind, std::span<const std::byte> payload);

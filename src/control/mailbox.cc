@@ -1,6 +1,7 @@
 #include "control/mailbox.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.hpp"
 
@@ -24,9 +25,7 @@ void Mailbox::open(std::uint64_t topic) {
 void Mailbox::hand_over(std::uint64_t topic) {
   for (auto found = kept_.find(topic); found != kept_.end() && handlers_.contains(topic); found = kept_.find(topic)) {
     const Kept message = std::move(found->second.front());
-    found->second.pop_front();
-    --total_;
-    if (found->second.empty()) kept_.erase(found);
+    drop_first(topic);
     handlers_.call(topic, message.from, message.bytes);
   }
 }
@@ -43,15 +42,33 @@ void Mailbox::retire(std::uint64_t topic) {
 
 void Mailbox::keep(int from, std::uint64_t topic, std::span<const std::byte> bytes) {
   if (std::find(retired_.begin(), retired_.end(), topic) != retired_.end()) return;
-  const auto found = kept_.find(topic);
-  const bool full = total_ >= total_limit_ || (found != kept_.end() && found->second.size() >= per_topic_limit_);
-  if (full) {
-    if (!warned_) log::warn("control messages for topic {:x} that nobody here listens to are dropped", topic);
-    warned_ = true;
-    return;
+  if (const auto found = kept_.find(topic); found != kept_.end() && found->second.size() >= per_topic_limit_)
+    drop_first(topic);
+  while (total_ > 0) {
+    const std::uint64_t oldest = oldest_topic();
+    const bool full = total_ >= total_limit_;
+    if (!full && !kept_[oldest].front().until.passed()) break;
+    if (full && !std::exchange(warned_, true))
+      log::warn("control messages that nobody here listens to are dropped, the oldest (topic {:x}) first", oldest);
+    drop_first(oldest);
   }
-  kept_[topic].push_back({from, std::vector<std::byte>(bytes.begin(), bytes.end())});
+  kept_[topic].push_back(
+      {from, std::vector<std::byte>(bytes.begin(), bytes.end()), next_number_++, Deadline::in(kKeepSeconds)});
   ++total_;
+}
+
+void Mailbox::drop_first(std::uint64_t topic) {
+  const auto found = kept_.find(topic);
+  found->second.pop_front();
+  --total_;
+  if (found->second.empty()) kept_.erase(found);
+}
+
+std::uint64_t Mailbox::oldest_topic() const {
+  return std::min_element(
+             kept_.begin(), kept_.end(),
+             [](const auto& one, const auto& other) { return one.second.front().number < other.second.front().number; })
+      ->first;
 }
 
 }  // namespace tutti

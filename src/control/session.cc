@@ -4,12 +4,11 @@
 
 namespace tutti {
 
-const Session::Frame* Session::push(Frame frame) {
-  if (kept_bytes_ + frame.size() > kLimit) return nullptr;
+const Session::Frame& Session::push(Frame frame) {
   set_number(frame, ++sent_);
   kept_bytes_ += frame.size();
   kept_.push_back(std::move(frame));
-  return &kept_.back();
+  return kept_.back();
 }
 
 bool Session::acknowledged(std::uint64_t number) {

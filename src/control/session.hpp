@@ -16,8 +16,10 @@ class Session {
  public:
   using Frame = std::vector<std::byte>;
 
-  /// Numbers an encoded frame, and keeps it. Null where kLimit bytes are kept already: the frame is dropped.
-  const Frame* push(Frame frame);
+  /// Numbers an encoded frame, and keeps it. The peer may be more than kLimit bytes behind then: see overflowed().
+  const Frame& push(Frame frame);
+  /// The peer has not taken kLimit bytes. No frame may be left out of a session, so it is to be ended.
+  bool overflowed() const { return kept_bytes_ > kLimit; }
   /// What the peer may not have.
   const std::deque<Frame>& kept() const { return kept_; }
   /// The peer has all up to `number`; false where that was never sent.

@@ -92,6 +92,7 @@ Result<Switchboard::Id> Switchboard::add(ControlConnection connection, bool dial
   const Id id = next_id_++;
   auto entry = std::make_unique<Entry>(std::move(connection));
   entry->dialed = dialed;
+  entry->patience = seconds;
   entry->connection.deadline = reactor_.now() + seconds;
   auto watch = reactor_.watch(entry->connection.descriptor(), entry->connection.events(),
                               [this, id](std::uint32_t) { advance(id); });
@@ -110,6 +111,7 @@ void Switchboard::advance(Id id) {
   Entry* entry = find(id);
   if (entry == nullptr || entry->busy) return;
   entry->busy = true;
+  const bool was_connecting = entry->connection.state() == ControlConnection::State::connecting;
   auto moved = entry->connection.advance([&](ControlFrame kind, std::span<const std::byte> payload) {
     announce(id, *entry);  // the first frames may come along with the greeting
     if (!entry->doomed) events_.frame(id, kind, payload);
@@ -121,6 +123,8 @@ void Switchboard::advance(Id id) {
     return close(id);
   }
   if (!moved) return end(id, moved.error());
+  if (was_connecting && entry->connection.state() == ControlConnection::State::proving)
+    entry->connection.deadline = reactor_.now() + entry->patience;
   if (*moved > 0 && entry->greeted) events_.heard(id);
   refresh(*entry);
 }
@@ -139,9 +143,9 @@ void Switchboard::end(Id id, const Error& error) {
   if (!tell && !entry.greeted && error.code == ErrorCode::refused)
     complain(fmt::format("a control connection was turned away: {}", error.message));
   const Error copy = error;
-  const bool nobody_listens = entry.connection.nobody_listens();
+  const Ending ending{entry.connection.nobody_listens(), entry.connection.ended_in_order()};
   close(id);
-  if (tell) events_.ended(id, copy, nobody_listens);
+  if (tell) events_.ended(id, copy, ending);
 }
 
 void Switchboard::refresh(Entry& entry) { reactor_.change(entry.watch, entry.connection.events()); }
@@ -172,6 +176,11 @@ void Switchboard::queue(Id id, std::span<const std::byte> frame) {
 bool Switchboard::idle(Id id) const {
   const Entry* entry = find(id);
   return entry == nullptr || entry->connection.idle();
+}
+
+bool Switchboard::answered(Id id) const {
+  const Entry* entry = find(id);
+  return entry != nullptr && entry->connection.state() != ControlConnection::State::connecting;
 }
 
 void Switchboard::read_now(Id id) { advance(id); }

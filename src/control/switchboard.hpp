@@ -22,6 +22,12 @@ class Switchboard {
  public:
   using Id = std::uint64_t;
 
+  /// How a connection ended, as far as the kernel tells.
+  struct Ending {
+    bool nobody_listens = false;  // it was refused
+    bool in_order = false;        // the peer's kernel ended the stream
+  };
+
   struct Events {
     /// The peer is proven and has greeted. Accepted ones wait for welcome(), dialed ones are open.
     std::function<void(Id, const Greeting&)> greeted;
@@ -29,7 +35,7 @@ class Switchboard {
     /// Bytes came, of whole frames or not.
     std::function<void(Id)> heard;
     /// A connection that had greeted, or was dialed, is gone; not told after close() or drain().
-    std::function<void(Id, const Error&, bool nobody_listens)> ended;
+    std::function<void(Id, const Error&, Ending)> ended;
   };
 
   /// `patience`: seconds that a stranger may take to prove itself.
@@ -54,6 +60,8 @@ class Switchboard {
   /// is found by one of `ways`. The connection is none of the owner's any more.
   void pass_on(Id id, std::vector<ControlWay> ways);
   const SocketAddress& remote(Id id) const { return connections_.at(id)->connection.remote(); }
+  /// The host at the other end has answered, whatever its process does.
+  bool answered(Id id) const;
   bool by_door(Id id) const { return connections_.at(id)->connection.by_door(); }
   /// Nothing waits to be sent.
   bool idle(Id id) const;
@@ -77,6 +85,7 @@ class Switchboard {
     explicit Entry(ControlConnection c) : connection(std::move(c)) {}
     ControlConnection connection;
     std::uint64_t watch = 0;
+    double patience = 0;  // dialed: seconds for the host to answer, and then for the process
     bool dialed = false;
     bool greeted = false;
     bool busy = false;    // in advance(): must not be destroyed

@@ -35,6 +35,7 @@ class Impostor {
       greeting.put(id.high);
       greeting.put(id.low);
     }
+    greeting.put(std::uint8_t{0});  // no lifeline
     send(encode_frame(ControlFrame::greeting, greeting.take()));
   }
   void send(const std::vector<std::byte>& frame) { ASSERT_TRUE(send_all(socket_.get(), frame, Deadline::in(5))); }

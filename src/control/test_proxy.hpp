@@ -49,6 +49,14 @@ class Proxy {
       for (const Fd* end : {&pipe.near, &pipe.far}) reset(end->get());
     pipes_.clear();
   }
+  /// Resets all connections, and lets nobody in any more, as a firewall that rejects.
+  void refuse() {
+    const std::lock_guard lock(mutex_);
+    for (Pipe& pipe : pipes_)
+      for (const Fd* end : {&pipe.near, &pipe.far}) reset(end->get());
+    pipes_.clear();
+    listener_.reset();
+  }
   int carried() const { return carried_; }  // connections, so far
 
  private:
@@ -64,9 +72,10 @@ class Proxy {
 
   void run() {
     while (!stopped_) {
-      std::vector<pollfd> waits{{listener_.get(), POLLIN, 0}};
+      std::vector<pollfd> waits;
       {
         const std::lock_guard lock(mutex_);
+        waits.push_back({listener_.get(), POLLIN, 0});  // once it is closed, poll() passes over it
         for (const Pipe& pipe : pipes_)
           for (const Fd* end : {&pipe.near, &pipe.far}) waits.push_back({end->get(), POLLIN, 0});
       }
@@ -82,7 +91,7 @@ class Proxy {
   }
 
   void take_in() {
-    while (true) {
+    while (listener_) {
       auto accepted = accept_one(listener_.get());
       if (!accepted || !*accepted) return;
       auto far = connect_once(target_, Deadline::in(5));

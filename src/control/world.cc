@@ -27,7 +27,7 @@ Switchboard::Events World::events() {
   return {[this](Id id, const Greeting& greeting) { greeted(id, greeting); },
           [this](Id id, ControlFrame kind, std::span<const std::byte> payload) { received(id, kind, payload); },
           [this](Id id) { heard(id); },
-          [this](Id id, const Error& error, bool nobody_listens) { ended(id, error, nobody_listens); }};
+          [this](Id id, const Error& error, Switchboard::Ending ending) { ended(id, error, ending); }};
 }
 
 void World::join(std::vector<ControlPeer> all, int self, double seconds, Done done) {
@@ -85,8 +85,15 @@ void World::admit(Id id, const Greeting& greeting) {
   }
   if (process == self_) return switchboard_.close(id);
   if (to != self_) return pass_on(id, process, to);
-  const Peer& peer = peers_[process];
-  if (!peer.dial || peer.dial->connection != id) switchboard_.welcome(id, {peers_[self_].info.id, greeting.from});
+  Peer& peer = peers_[process];
+  if (peer.lifeline == id) return;
+  if (!peer.dial || peer.dial->find(id) == nullptr)
+    switchboard_.welcome(id, {peers_[self_].info.id, greeting.from, greeting.lifeline});
+  if (greeting.lifeline && peer.living && !said_goodbye_) {
+    lifelines_.emplace_back(id, process);
+    return;
+  }
+  if (greeting.lifeline) return switchboard_.close(id);
   if (said_goodbye_ && !peer.begun) return switchboard_.hang_up(id, goodbye_, kFarewellSeconds);
   if (peer.living) return open_to(process, id);
   acknowledge(process, id);

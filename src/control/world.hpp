@@ -9,7 +9,7 @@
 // connections that end then.
 //
 // world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_detours.cc: those that other
-// processes pass on. world_flood.cc: what travels.
+// processes pass on. world_flood.cc: what travels. world_opinions.cc: how sure it is that a process is dead.
 // One thread, that of the reactor.
 #pragma once
 
@@ -49,7 +49,7 @@ class World {
 
   void join(std::vector<ControlPeer> all, int self, double seconds, Done done);
   void send(int process, std::uint64_t topic, std::span<const std::byte> bytes);
-  void broadcast(std::uint64_t topic, std::span<const std::byte> bytes);
+  void broadcast(std::uint64_t topic, std::span<const std::byte> bytes, const std::vector<int>& to);
   /// Says goodbye once what was sent can go out, and waits until it has arrived; done within kGoodbyeLimit.
   void leave(Done done);
 
@@ -68,22 +68,36 @@ class World {
     ControlWay way;
     std::optional<std::size_t> address;  // of the peer; none: a detour, of which only success tells anything
   };
-  // An attempt to connect, round after round: over all addresses of the peer in turn, then by detours.
+  struct Attempt {
+    Id id;
+    Step step;
+  };
+  // Attempts to connect, round after round: over all addresses of the peer in turn, then by detours. One begins shortly
+  // after the other, whether that is over or not: a network that heals lets a new one through at once, while the kernel
+  // sends what it lost again after pauses that double.
   struct Dial {
-    std::optional<Id> connection;
+    std::vector<Attempt> attempts;  // under way, oldest first
     std::vector<Step> round;
-    std::size_t step = 0;     // of the round
-    std::size_t refused = 0;  // addresses of this round at which nobody listens
-    int rounds = 0;           // that are over
-    std::size_t detours = 0;  // that they tried
+    std::size_t step = 0;       // of the round, that is next
+    std::vector<bool> refused;  // addresses at which nobody listens
+    int rounds = 0;             // that are over
+    std::size_t detours = 0;    // that they tried
     double began = 0;
-    double retry_at = 0;
+    double retry_at = 0;    // when the next attempt begins
+    double not_before = 0;  // the same if all that are under way fail
     double pause = 0;
+
+    const Attempt* find(Id id) const {
+      for (const Attempt& attempt : attempts)
+        if (attempt.id == id) return &attempt;
+      return nullptr;
+    }
   };
   // An open connection.
   struct Link {
     Id id;
     double last_heard;
+    bool detour;  // others pass it on
   };
   struct Peer {
     ControlPeer info;
@@ -91,20 +105,29 @@ class World {
     bool said_goodbye = false;  // others say so; its own word follows on its connection
     bool neighbour = false;
     Session session;
-    bool begun = false;         // the session has: there was a connection once
-    std::vector<Link> links;    // the last one carries our frames
-    std::deque<Frame> pending;  // until the session begins
+    bool begun = false;          // the session has: there was a connection once
+    std::vector<Link> links;     // the last one carries our frames
+    std::optional<Id> lifeline;  // see keep_lifeline()
+    bool stream_ended = false;   // its kernel ended a connection, and none was opened since
+    std::deque<Frame> pending;   // until the session begins
     std::optional<Dial> dial;
-    std::vector<bool> proven;      // addresses that are surely its own
-    std::size_t next_address = 0;  // where to dial first
-    std::string trouble;           // what went wrong since a connection was last opened
-    double redial_from = 0;        // not at once where connections end one after another
-    bool overflow_told = false;
-    Fd process;  // a pidfd, where it can be watched
+    std::vector<bool> proven;                 // addresses that are surely its own
+    std::size_t next_address = 0;             // where to dial first
+    std::optional<std::size_t> link_address;  // over which it was connected last without a detour
+    std::optional<double> refused_since;      // at all its addresses nobody listens
+    std::string trouble;                      // what went wrong since a connection was last opened
+    double redial_from = 0;                   // not at once where connections end one after another
+    Fd process;                               // a pidfd, where it can be watched
     std::uint64_t process_key = 0;
     bool watched = false;            // its end would be seen without heartbeats
     std::optional<double> ended_at;  // the process has, but it may have said goodbye
     double last_heard = 0;
+    // A second opinion: others are asked before this process alone presumes it dead.
+    std::optional<double> asked_at;  // first, since it was last heard
+    double ask_again_at = 0;
+    double heard_elsewhere_until = 0;  // as far as others have told
+    double vouched_at = 0;             // by this process
+    std::vector<int> hearers;          // who told so, the latest first
   };
 
   void greeted(Id id, const Greeting& greeting);
@@ -119,7 +142,9 @@ class World {
   void take(int from, ControlFrame kind, std::span<const std::byte> payload);
   void received_broadcast(int from, std::span<const std::byte> payload);
   void received_death(std::span<const std::byte> payload);
-  void ended(Id id, const Error& error, bool nobody_listens);
+  void received_opinion(int from, std::span<const std::byte> payload);
+  void ended(Id id, const Error& error, Switchboard::Ending ending);
+  void stream_ended(int process);
   void link_ended(int process, Id id, const std::string& why);
   void misbehaved(Id id, int process);
   void remove_link(int process, Id id);
@@ -129,11 +154,21 @@ class World {
   void expect(int process);
   void start_dial(int process, double delay);
   void attempt(int process);
-  void attempt_failed(int process, const Error& error, bool nobody_listens);
-  void next_step(int process);
+  void attempt_failed(int process, const Step& step, const Error& error, bool nobody_listens);
+  void refused(int process, const Error& error);
+  void plan_next_attempt(int process, const Step& last);
   void begin_round(int process);
+  void end_dial(Peer& peer);
   double patience_of(const Peer& peer) const;
+  double stagger_of(const Peer& peer, const Step& step) const;
+  bool host_answers(const Peer& peer) const;
   bool silent(double last_heard) const;
+  bool hears(const Peer& peer) const;
+  bool given_up(int process, double unheard, double limit);
+  void ask_about(int process);
+  void say_opinion(int process, bool hears);
+  void keep_lifeline(int process);
+  void drop_lifeline(Peer& peer);
   bool same_host(int one, int other) const;
   std::vector<int> hosted_with(int process) const;
   std::vector<ControlWay> door_of(int process) const;
@@ -178,6 +213,7 @@ class World {
   int self_ = -1;
   std::vector<std::pair<Id, Greeting>> early_;  // greeted before this process joined
   std::vector<std::pair<Id, int>> processes_;   // of open connections
+  std::vector<std::pair<Id, int>> lifelines_;   // of those on which nothing is said
 
   Done joining_;
   bool joined_ = false;

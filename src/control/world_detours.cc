@@ -2,8 +2,10 @@
 //
 //   dialer --door--> process of its host --TCP--> peer, or a process of its host --door--> peer
 //   dialer --TCP--> process of the peer's host --door--> peer
+//   dialer --TCP--> process of a third host that hears the peer --TCP--> peer
 //
-// What comes by a door goes on by TCP, what comes by TCP goes on by a door, and only between hosts: no circles.
+// What comes by a door goes on by TCP. What comes by TCP goes on by a door, or to the address over which the peer is
+// connected right now. Only between hosts, so that there are no circles.
 #include <algorithm>
 
 #include "base/log.hpp"
@@ -45,6 +47,9 @@ std::vector<ControlWay> World::detours_to(int process) const {
     for (const ControlWay& way : door_of(neighbour)) doors.push_back(way);
   for (const int neighbour : hosted_with(process))
     for (const SocketAddress& address : peers_[neighbour].info.addresses) addresses.push_back({address, {}});
+  for (const int hearer : peers_[process].hearers)
+    if (hearer != self_ && peers_[hearer].living && !same_host(hearer, self_) && !same_host(hearer, process))
+      for (const SocketAddress& address : peers_[hearer].info.addresses) addresses.push_back({address, {}});
   return mixed(doors, addresses);
 }
 
@@ -55,9 +60,15 @@ std::vector<ControlWay> World::door_of(int process) const {
 
 std::vector<ControlWay> World::onward_ways(int from, int to, bool came_by_door) const {
   if (!peers_[to].living || same_host(from, to)) return {};
-  if (!came_by_door) return same_host(self_, to) ? door_of(to) : std::vector<ControlWay>();
-  if (!same_host(self_, from)) return {};
   std::vector<ControlWay> ways;
+  if (!came_by_door && same_host(self_, to)) return door_of(to);
+  if (!came_by_door) {
+    // Only where it surely is, so that a connection is passed on to no third one.
+    const Peer& peer = peers_[to];
+    if (hears(peer) && peer.link_address) ways.push_back({peer.info.addresses[*peer.link_address], {}});
+    return ways;
+  }
+  if (!same_host(self_, from)) return {};
   for (const SocketAddress& address : peers_[to].info.addresses) ways.push_back({address, {}});
   for (const int neighbour : hosted_with(to))
     for (const SocketAddress& address : peers_[neighbour].info.addresses) ways.push_back({address, {}});

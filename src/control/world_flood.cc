@@ -49,11 +49,14 @@ void World::post(int process, Frame frame) {
   }
 }
 
-void World::broadcast(std::uint64_t topic, std::span<const std::byte> bytes) {
+void World::broadcast(std::uint64_t topic, std::span<const std::byte> bytes, const std::vector<int>& to) {
+  std::vector<bool> receivers(peers_.size(), to.empty());
+  for (const int process : to) receivers[process] = true;
   WireWriter out;
   out.put(static_cast<std::uint32_t>(self_));
   out.put(next_broadcast_++);
   out.put(topic);
+  out.put_set(receivers);
   out.put_raw(bytes);
   Frame frame = encode_frame(ControlFrame::broadcast, out.take());
   flood(frame);
@@ -69,13 +72,8 @@ void World::flood(const Frame& frame, int except) {
 void World::entrust(int process, const Frame& frame) {
   Peer& peer = peers_[process];
   if (!peer.living) return;
-  const Frame* kept = peer.session.push(frame);
-  if (kept == nullptr) {
-    if (!std::exchange(peer.overflow_told, true))
-      log::warn("process {} takes no control messages; some are dropped", process);
-  } else if (!peer.links.empty()) {
-    switchboard_.queue(peer.links.back().id, *kept);
-  }
+  const Frame& kept = peer.session.push(frame);
+  if (!peer.links.empty()) switchboard_.queue(peer.links.back().id, kept);
 }
 
 void World::received(Id id, ControlFrame kind, std::span<const std::byte> payload) {
@@ -119,6 +117,8 @@ void World::take(int from, ControlFrame kind, std::span<const std::byte> payload
       if (in.complete() && process < peers_.size()) learn_goodbye(static_cast<int>(process), from);
       return;
     }
+    case ControlFrame::opinion:
+      return received_opinion(from, payload);
     case ControlFrame::greeting:
     case ControlFrame::heartbeat:
       return;
@@ -130,12 +130,13 @@ void World::received_broadcast(int from, std::span<const std::byte> payload) {
   const auto origin = in.get<std::uint32_t>();
   const auto number = in.get<std::uint64_t>();
   const auto topic = in.get<std::uint64_t>();
+  const auto receivers = in.get_set(peers_.size());
   if (!in.ok() || origin >= peers_.size() || static_cast<int>(origin) == self_) return;
   if (!seen_.first_time(static_cast<int>(origin), number)) return;
   Frame frame = encode_frame(ControlFrame::broadcast, payload);
   flood(frame, from);  // passed on first: the handler may take its time, or its life
   history_.add(std::move(frame));
-  mailbox_.deliver(static_cast<int>(origin), topic, in.rest());
+  if (receivers[self_]) mailbox_.deliver(static_cast<int>(origin), topic, in.rest());
 }
 
 void World::received_death(std::span<const std::byte> payload) {
@@ -220,9 +221,18 @@ void World::part_from(int process, const Frame& last_words) {
   }
   const auto dial = std::exchange(peer.dial, std::nullopt);
   // Last words on a second connection could overtake what the first one carries.
-  if (dial && dial->connection && links.empty()) switchboard_.hang_up(*dial->connection, last_words, kFarewellSeconds);
-  if (dial && dial->connection && !links.empty()) switchboard_.close(*dial->connection);
+  for (const Attempt& attempt : dial ? dial->attempts : std::vector<Attempt>()) {
+    if (links.empty()) {
+      switchboard_.hang_up(attempt.id, last_words, kFarewellSeconds);
+    } else {
+      switchboard_.close(attempt.id);
+    }
+  }
   peer.session.forget_kept();
+  drop_lifeline(peer);
+  for (const auto& [id, owner] : std::vector(lifelines_))
+    if (owner == process) switchboard_.close(id);
+  std::erase_if(lifelines_, [&](const auto& entry) { return entry.second == process; });
   if (peer.process) {
     reactor_.unwatch(peer.process_key);
     peer.process.reset();
@@ -269,7 +279,7 @@ double World::tick() {
   if (joining_) next = std::min(next, join_deadline_);
   if (leaving_) next = std::min(next, leave_deadline_);
   for (const Peer& peer : peers_) {
-    if (peer.dial && !peer.dial->connection) next = std::min(next, peer.dial->retry_at);
+    if (peer.dial) next = std::min(next, peer.dial->retry_at);
     if (peer.ended_at) next = std::min(next, *peer.ended_at + kGoodbyeOnItsWay);
   }
   return next;

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "base/log.hpp"
 #include "control/wire.hpp"
@@ -10,20 +12,24 @@
 namespace tutti {
 namespace {
 
-constexpr double kAttemptSeconds = 2.0;       // on one way, before the next is tried
-constexpr double kQuickAttemptSeconds = 0.5;  // the same where other ways or a session wait; later rounds
-constexpr double kLaterAttemptSeconds = 1.0;  // take longer, for those who are far away
-constexpr std::size_t kDetours = 16;          // in a round; the next one takes others
-constexpr double kFirstPause = 0.01;          // between attempts; doubles
-constexpr double kFirstRedialPause = 0.001;   // a process that ends may still listen for a moment
+constexpr double kAttemptSeconds = 2.0;      // for the host to answer, and then for the process
+constexpr double kStaggerSeconds = 0.25;     // from one attempt to the next, at most
+constexpr std::size_t kAttempts = 8;         // at a time
+constexpr std::size_t kDetours = 16;         // in a round; the next one takes others
+constexpr double kFirstPause = 0.01;         // between attempts; doubles
+constexpr double kFirstRedialPause = 0.001;  // a process that ends may still listen for a moment
 constexpr double kLongestPause = 0.25;
 constexpr double kExpectSeconds = 1.0;  // for a neighbour whose part it is to dial
 constexpr double kRedialPause = 0.05;   // where connections end one after another
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 // Parts of the time after which a silent process is dead.
 constexpr double kBeatPart = 0.1;
 constexpr double kSilencePart = 0.25;  // a connection is silent
-constexpr double kRoundPart = 0.5;     // all ways are tried once; detours get half of it
+constexpr double kRoundPart = 0.25;    // all addresses are tried once, or all detours of a round
+constexpr double kAttemptPart = 0.4;   // an attempt gets no longer
+constexpr double kAnswersPart = 0.5;   // is added if its host answers: the process may just be slow
 
 std::string with_trouble(const std::string& why, const std::string& trouble) {
   return trouble.empty() ? why : fmt::format("{} (before that: {})", why, trouble);
@@ -33,18 +39,23 @@ std::string with_trouble(const std::string& why, const std::string& trouble) {
 
 void World::open_to(int process, Id id) {
   Peer& peer = peers_[process];
-  const bool ours = peer.dial && peer.dial->connection == id;
-  const bool detour = ours ? !peer.dial->round[peer.dial->step].address : switchboard_.by_door(id);
-  if (ours || (peer.dial && !peer.dial->connection)) peer.dial.reset();
+  const Attempt* const ours = peer.dial ? peer.dial->find(id) : nullptr;
+  const bool detour = ours != nullptr ? !ours->step.address : switchboard_.by_door(id);
+  if (ours != nullptr) std::erase_if(peer.dial->attempts, [&](const Attempt& attempt) { return attempt.id == id; });
+  if (ours != nullptr || (peer.dial && peer.dial->attempts.empty())) end_dial(peer);
   processes_.emplace_back(id, process);
   peer.last_heard = reactor_.now();
-  peer.links.push_back({id, peer.last_heard});
+  peer.links.push_back({id, peer.last_heard, detour});
   peer.trouble.clear();
+  peer.stream_ended = false;
+  peer.refused_since.reset();
+  peer.asked_at.reset();
   if (!detour) note_address(peer, switchboard_.remote(id));
   acknowledge(process, id);
   send_kept(process, id);
   drop_silent_links(process);
   if (!peer.begun) begin_session(process);
+  keep_lifeline(process);
   watch(process);
   finish_join();
 }
@@ -69,6 +80,7 @@ void World::note_address(Peer& peer, const SocketAddress& remote) {
   const auto index = static_cast<std::size_t>(found - addresses.begin());
   peer.proven.resize(addresses.size());
   peer.proven[index] = true;
+  peer.link_address = index;
   peer.next_address = (index + 1) % addresses.size();
 }
 
@@ -87,16 +99,37 @@ void World::heard(Id id) {
   if (process < 0) return;
   Peer& peer = peers_[process];
   peer.last_heard = reactor_.now();
+  peer.asked_at.reset();
   for (Link& link : peer.links)
     if (link.id == id) link.last_heard = peer.last_heard;
 }
 
-void World::ended(Id id, const Error& error, bool nobody_listens) {
+void World::ended(Id id, const Error& error, Switchboard::Ending ending) {
   std::erase_if(early_, [&](const auto& entry) { return entry.first == id; });
-  if (const int process = process_of(id); process >= 0) return link_ended(process, id, error.message);
-  for (std::size_t dialed = 0; dialed < peers_.size(); ++dialed)
-    if (peers_[dialed].dial && peers_[dialed].dial->connection == id)
-      return attempt_failed(static_cast<int>(dialed), error, nobody_listens);
+  const auto lifeline =
+      std::find_if(lifelines_.begin(), lifelines_.end(), [&](const auto& e) { return e.first == id; });
+  if (lifeline != lifelines_.end()) {
+    const int process = lifeline->second;
+    lifelines_.erase(lifeline);
+    if (peers_[process].lifeline == id) peers_[process].lifeline.reset();
+    if (ending.in_order) stream_ended(process);
+    return;
+  }
+  if (const int process = process_of(id); process >= 0) {
+    Peer& peer = peers_[process];
+    const bool detour =
+        std::any_of(peer.links.begin(), peer.links.end(), [&](const Link& l) { return l.id == id && l.detour; });
+    if (ending.in_order && !detour && peer.living && peer.links.size() == 1) peer.stream_ended = true;
+    return link_ended(process, id, error.message);
+  }
+  for (std::size_t dialed = 0; dialed < peers_.size(); ++dialed) {
+    Peer& peer = peers_[dialed];
+    const Attempt* const attempt = peer.dial ? peer.dial->find(id) : nullptr;
+    if (attempt == nullptr) continue;
+    const Step step = attempt->step;
+    std::erase_if(peer.dial->attempts, [&](const Attempt& each) { return each.id == id; });
+    return attempt_failed(static_cast<int>(dialed), step, error, ending.nobody_listens);
+  }
 }
 
 void World::misbehaved(Id id, int process) {
@@ -117,7 +150,7 @@ void World::link_ended(int process, Id id, const std::string& why) {
   const double delay = std::max(0.0, peer.redial_from - reactor_.now());
   peer.redial_from = reactor_.now() + delay + kRedialPause;
   if (!peer.dial) return start_dial(process, delay);
-  if (!peer.dial->connection) peer.dial->retry_at = std::min(peer.dial->retry_at, reactor_.now() + delay);
+  peer.dial->retry_at = std::min(peer.dial->retry_at, reactor_.now() + delay);
 }
 
 void World::remove_link(int process, Id id) {
@@ -144,6 +177,7 @@ void World::start_dial(int process, double delay) {
   peer.dial->began = reactor_.now() + delay;
   peer.dial->retry_at = peer.dial->began;
   peer.dial->pause = peer.begun ? kFirstRedialPause : kFirstPause;
+  peer.dial->refused.resize(peer.info.addresses.size());
   begin_round(process);
   if (delay == 0) attempt(process);
 }
@@ -155,7 +189,6 @@ void World::begin_round(int process) {
   Dial& dial = *peer.dial;
   dial.round.clear();
   dial.step = 0;
-  dial.refused = 0;
   const auto& addresses = peer.info.addresses;
   for (std::size_t at = 0; at < addresses.size(); ++at) {
     const std::size_t address = (peer.next_address + at) % addresses.size();
@@ -170,65 +203,97 @@ void World::begin_round(int process) {
   }
 }
 
-// With the step that is next.
 double World::patience_of(const Peer& peer) const {
-  const Dial& dial = *peer.dial;
-  if (!peer.begun && dial.round.size() == 1) return kAttemptSeconds;
+  const bool first_contact = !peer.begun && peer.dial->round.size() == 1;
+  return first_contact ? kAttemptSeconds : std::min(kAttemptSeconds, kAttemptPart * heartbeat_timeout_);
+}
+
+// How long after an attempt the next one begins.
+double World::stagger_of(const Peer& peer, const Step& step) const {
+  if (!peer.begun && peer.dial->round.size() == 1) return patience_of(peer);
   const std::size_t addresses = peer.info.addresses.size();
-  const std::size_t detours = dial.round.size() - addresses;
-  const double part = heartbeat_timeout_ * (detours == 0 ? kRoundPart : kRoundPart / 2);
-  const double sharing = static_cast<double>(dial.round[dial.step].address ? addresses : detours);
-  double seconds = std::min(kQuickAttemptSeconds, part / sharing);
-  for (int round = 0; round < dial.rounds && seconds < kLaterAttemptSeconds; ++round) seconds *= 2;
-  return std::min(seconds, kLaterAttemptSeconds);
+  const std::size_t sharing = step.address ? addresses : std::max<std::size_t>(1, peer.dial->round.size() - addresses);
+  return std::min(kStaggerSeconds, kRoundPart * heartbeat_timeout_ / static_cast<double>(sharing));
 }
 
 void World::attempt(int process) {
   Peer& peer = peers_[process];
   Dial& dial = *peer.dial;
-  auto connection =
-      switchboard_.dial(dial.round[dial.step].way, {peers_[self_].info.id, peer.info.id}, patience_of(peer));
-  if (!connection) return attempt_failed(process, connection.error(), false);
-  dial.connection = *connection;
+  const Step step = dial.round[dial.step];
+  plan_next_attempt(process, step);
+  if (dial.attempts.size() >= kAttempts) {
+    switchboard_.close(dial.attempts.front().id);
+    dial.attempts.erase(dial.attempts.begin());
+  }
+  auto connection = switchboard_.dial(step.way, {peers_[self_].info.id, peer.info.id}, patience_of(peer));
+  if (!connection) return attempt_failed(process, step, connection.error(), false);
+  dial.attempts.push_back({*connection, step});
 }
 
-void World::attempt_failed(int process, const Error& error, bool nobody_listens) {
+void World::plan_next_attempt(int process, const Step& last) {
   Peer& peer = peers_[process];
   Dial& dial = *peer.dial;
-  dial.connection.reset();
-  if (!peer.links.empty() && !silent(peer.last_heard)) return peer.dial.reset();
-  const auto address = dial.round[dial.step].address;
-  if (address && nobody_listens) ++dial.refused;
-  // An address that was not proven may mean another host to this one; that all of them do is not likely. Who joins has
-  // listened since before the others knew of it.
-  const bool proven = address && *address < peer.proven.size() && peer.proven[*address];
-  const bool listened = peer.begun || !joined_;
-  if (address && listened && nobody_listens && (proven || dial.refused == peer.info.addresses.size()))
-    return lost(process, with_trouble(error.message, peer.trouble), Certainty::known);
-  if (address || peer.trouble.empty()) peer.trouble = error.message;
-  // A process of this host is watched: as long as it lives it may be stopped, but is not dead.
-  if (joined_ && !peer.begun && !peer.watched && reactor_.now() - dial.began >= heartbeat_timeout_)
-    return declare_dead(process, fmt::format("it could not be reached: {}", peer.trouble), Certainty::presumed);
-  next_step(process);
-}
-
-void World::next_step(int process) {
-  Peer& peer = peers_[process];
-  Dial& dial = *peer.dial;
-  dial.retry_at = reactor_.now();
+  const double now = reactor_.now();
+  dial.not_before = now;
+  dial.retry_at = now + stagger_of(peer, last);
   if (++dial.step < dial.round.size()) return;
   ++dial.rounds;
   begin_round(process);
-  dial.retry_at += dial.pause;
+  dial.not_before = now + dial.pause;
+  dial.retry_at = std::max(dial.retry_at, dial.not_before);
   // One that is watched may be stopped for long.
   dial.pause = std::min(2 * dial.pause, peer.begun && peer.watched ? heartbeat_timeout_ : kLongestPause);
 }
 
+void World::attempt_failed(int process, const Step& step, const Error& error, bool nobody_listens) {
+  Peer& peer = peers_[process];
+  Dial& dial = *peer.dial;
+  if (!peer.links.empty() && !silent(peer.last_heard)) {
+    if (dial.attempts.empty()) peer.dial.reset();
+    return;
+  }
+  const auto address = step.address;
+  if (address) dial.refused[*address] = nobody_listens;
+  // An address that was not proven may mean another host to this one; that all of them do is not likely. Who joins has
+  // listened since before the others knew of it.
+  const bool proven = address && *address < peer.proven.size() && peer.proven[*address];
+  const bool all_refused = std::find(dial.refused.begin(), dial.refused.end(), false) == dial.refused.end();
+  const bool listened = peer.begun || !joined_;
+  if (address && listened && nobody_listens && (proven || all_refused)) {
+    refused(process, error);
+    if (!peer.dial) return;  // it is dead
+  }
+  if (address || peer.trouble.empty()) peer.trouble = error.message;
+  // A process of this host is watched: as long as it lives it may be stopped, but is not dead.
+  if (joined_ && !peer.begun && !peer.watched && given_up(process, reactor_.now() - dial.began, heartbeat_timeout_))
+    return declare_dead(process, fmt::format("it could not be reached: {}", peer.trouble), Certainty::presumed);
+  if (dial.attempts.empty()) dial.retry_at = std::min(dial.retry_at, dial.not_before);
+}
+
+// The peer may count those that are under way as open; they end there.
+void World::end_dial(Peer& peer) {
+  const auto dial = std::exchange(peer.dial, std::nullopt);
+  for (const Attempt& attempt : dial->attempts) switchboard_.close(attempt.id);
+}
+
 void World::retry_dials() {
   for (std::size_t process = 0; process < peers_.size(); ++process) {
-    const auto& dial = peers_[process].dial;
-    if (dial && !dial->connection && dial->retry_at <= reactor_.now()) attempt(static_cast<int>(process));
+    Peer& peer = peers_[process];
+    if (!peer.dial || peer.dial->retry_at > reactor_.now()) continue;
+    // It has dialed us meanwhile, unless all we have of it is the end of a stream.
+    if (!peer.stream_ended && !peer.links.empty() && !silent(peer.last_heard)) {
+      peer.dial->retry_at = kNever;
+      if (peer.dial->attempts.empty()) peer.dial.reset();
+      continue;
+    }
+    attempt(static_cast<int>(process));
   }
+}
+
+bool World::host_answers(const Peer& peer) const {
+  return peer.dial && std::any_of(peer.dial->attempts.begin(), peer.dial->attempts.end(), [&](const Attempt& attempt) {
+           return attempt.step.address && switchboard_.answered(attempt.id);
+         });
 }
 
 bool World::silent(double last_heard) const { return reactor_.now() - last_heard > heartbeat_timeout_ * kSilencePart; }
@@ -245,9 +310,14 @@ void World::beat_to(int process) {
   if (said_goodbye_ && peer.session.kept().empty()) return;
   const double unheard = reactor_.now() - peer.last_heard;
   // A process of this host that is stopped is silent, but its descriptor would tell if it were dead.
-  if (!peer.watched && unheard > heartbeat_timeout_)
+  const double limit = heartbeat_timeout_ * (host_answers(peer) ? 1 + kAnswersPart : 1);
+  if (!peer.watched && given_up(process, unheard, limit))
     return lost(process, with_trouble(fmt::format("silent for {:.1f} s", unheard), peer.trouble), Certainty::presumed);
+  if (peer.session.overflowed() && silent(peer.last_heard))
+    return lost(process, fmt::format("it is silent, and {} MB wait for it", Session::kLimit >> 20),
+                Certainty::presumed);
   drop_silent_links(process);
+  keep_lifeline(process);
   if (silent(peer.last_heard) && !peer.dial) {
     log::info("process {} is silent for {:.1f} s, another connection is opened", process, unheard);
     start_dial(process, 0);

@@ -36,7 +36,9 @@ struct Arguments {
   std::size_t count = 1 << 16;
   double timeout = 0;
   bool shrinks = false;
-  int dies_in_shrink = -1;  // milliseconds after entering it
+  Quorum quorum = Quorum::majority;  // of shrink
+  bool lingers = false;              // after shrink, until it is told to stop
+  int dies_in_shrink = -1;           // milliseconds after entering it
   bool forks_child = false;
   bool forbids_attach = false;
   bool sits_out = false;
@@ -178,9 +180,12 @@ void die_later(int milliseconds) {
 
 int go_on(Communicator& broken, const Arguments& arguments) {
   if (arguments.dies_in_shrink >= 0) die_later(arguments.dies_in_shrink);
-  Result<Communicator> left = broken.shrink();
+  ShrinkOptions options;
+  options.quorum = arguments.quorum;
+  Result<Communicator> left = broken.shrink(options);
   if (!left) {
     say_failed(left.error());
+    while (arguments.lingers && !told_to_stop()) ::usleep(1000);
     return 1;
   }
   const int rank = left->rank();
@@ -193,6 +198,11 @@ int go_on(Communicator& broken, const Arguments& arguments) {
     return done.error().code == ErrorCode::rank_died ? go_on(*left, arguments) : 1;
   }
   if (sum != size * (size - 1) / 2) return 1;
+  if (arguments.lingers)
+    if (Status done = reduce_until_told(*left, arguments); !done) {
+      say_failed(done.error());
+      return 1;
+    }
   say("right");
   return 0;
 }
@@ -203,6 +213,10 @@ int run(int argc, char** argv) {
   app.add_option("--count", arguments.count, "elements");
   app.add_option("--timeout", arguments.timeout, "seconds an operation may take");
   app.add_flag("--shrink", arguments.shrinks, "go on with the survivors");
+  app.add_option("--quorum", arguments.quorum, "majority or with_rank_0")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Quorum>{{"majority", Quorum::majority}, {"with_rank_0", Quorum::with_rank_0}}));
+  app.add_flag("--linger", arguments.lingers, "after shrink, until told to stop");
   app.add_option("--die-in-shrink", arguments.dies_in_shrink, "milliseconds after entering it");
   app.add_flag("--fork-child", arguments.forks_child);
   app.add_flag("--forbid-attach", arguments.forbids_attach);

@@ -18,6 +18,8 @@
 #   reset_all HOST                                   ends those on all rails, at once
 #   change_address HOST RAIL NEW                     to 198.18.<rail>.NEW
 #   address HOST RAIL                                prints it
+#   divide RAIL PART...                              the switch falls apart: host N stays with those of the same PART
+#   join RAIL                                        it is one switch again
 
 # shellcheck source=tests/labs/namespaces.sh
 . "$(dirname "${BASH_SOURCE[0]}")/namespaces.sh"
@@ -121,6 +123,25 @@ change_address() {
   ip -n "$(host "$1")" addr del "$(address "$1" "$2")/24" dev "rail$2" || return
   address_of[$1.$2]=198.18.$2.$3
   ip -n "$(host "$1")" addr add "$(address "$1" "$2")/24" dev "rail$2"
+}
+
+divide() {
+  local rail=$1 switch number=0 part
+  switch=$(switch "$rail")
+  shift
+  for part in "$@"; do
+    number=$((number + 1))
+    if ! ip -n "$switch" link show "core$part" >/dev/null 2>&1; then
+      ip -n "$switch" link add "core$part" type bridge || return
+      ip -n "$switch" link set "core$part" up
+    fi
+    ip -n "$switch" link set "down$number" master "core$part" || return
+  done
+}
+
+join() {
+  local number
+  for number in $(seq "$hosts"); do ip -n "$(switch "$1")" link set "down$number" master core || return; done
 }
 
 obey() {

@@ -1,0 +1,55 @@
+// Which ranks shrink() leaves out, and when it may be called again.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tutti/communicator.hpp"
+
+namespace tutti {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TEST(Shrink, RanksThatTheCallerKnowsToBeDeadAreLeftOutAtOnce) {
+  std::vector<Communicator> all = Communicator::create_threads(4).value();
+  const auto began = Clock::now();
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 1})  // no majority, and the other two live
+    threads.emplace_back([&all, rank] {
+      ShrinkOptions options;
+      options.dead = {2, 3};
+      const auto next = all[static_cast<std::size_t>(rank)].shrink(options);
+      ASSERT_TRUE(next) << next.error().to_string();
+      EXPECT_EQ(next->size(), 2);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(5));
+}
+
+TEST(Shrink, ARankThatIsNotAnotherOneCannotBeNamedDead) {
+  std::vector<Communicator> all = Communicator::create_threads(2).value();
+  for (const int rank : {-1, 0, 2}) {
+    ShrinkOptions options;
+    options.dead = {rank};
+    EXPECT_EQ(all[0].shrink(options).error().code, ErrorCode::invalid_argument) << rank;
+  }
+  EXPECT_TRUE(all[0].status()) << "it was not touched";
+}
+
+TEST(Shrink, MayBeCalledAgainWithOtherOptions) {
+  std::vector<Communicator> all = Communicator::create_threads(3).value();
+  ShrinkOptions options;
+  options.seconds = 0.1;
+  const auto first = all[2].shrink(options);
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code, ErrorCode::timed_out);
+  options.dead = {0, 1};
+  const auto second = all[2].shrink(options);
+  ASSERT_TRUE(second) << second.error().to_string();
+  EXPECT_EQ(second->size(), 1);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,46 @@
+#!/bin/bash
+# Both rails of a host are silent for a while and heal, beside busy loops that take every core. The control plane must
+# find its way back within the heartbeat time-out: nobody is presumed dead, and operations go on.
+# Usage: silence.sh PATH/failover_rank [TIMES] [SECONDS]...     each time is silent for the next of SECONDS (1 3)
+set -u
+program=$1
+times=${2:-2}
+lengths=("${@:3}")
+[ ${#lengths[@]} -gt 0 ] || lengths=(1 3)
+
+# shellcheck source=tests/labs/rails.sh
+. "$(dirname "$0")/rails.sh"
+# shellcheck source=tests/labs/ranks.sh
+. "$(dirname "$0")/ranks.sh"
+make_rails 2
+
+loops=()
+clean_ranks=$(declare -f clean)
+eval "clean_of_${clean_ranks}"
+clean() {
+  [ ${#loops[@]} -gt 0 ] && kill "${loops[@]}" 2>/dev/null
+  clean_of_clean
+}
+
+# A core each, to the end of the script, and never longer than it may take.
+for _ in $(seq "$(nproc)"); do
+  timeout $((times * 15 + 30)) bash -c 'while :; do :; done' &
+  loops+=($!)
+done
+
+good=0
+for number in $(seq "$times"); do
+  length=${lengths[$(((number - 1) % ${#lengths[@]}))]}
+  deadline=20 start_ranks "$program" "$(host 1)" "$(host 2)"
+  flows "run $number: all well"
+  silent_loss 2 0
+  silent_loss 2 1
+  sleep "$length"
+  heal 2 0
+  heal 2 1
+  flows "run $number: both rails silent for $length s"
+  sleep $((6 - length))  # a death that was in the making would show now
+  stop_ranks || fail "run $number: a rank failed after $length s of silence"
+  good=$((good + 1))
+done
+echo "$good of $times"
