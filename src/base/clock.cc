@@ -25,15 +25,36 @@ std::string available_sources() {
   return line;
 }
 
-double calibrate() {
-  using Clock = std::chrono::steady_clock;
-  const auto start_time = Clock::now();
-  const auto start_ticks = ticks();
-  while (Clock::now() - start_time < std::chrono::milliseconds(2)) {
+/// The same moment on both clocks.
+struct Moment {
+  std::chrono::steady_clock::time_point time;
+  std::uint64_t ticks = 0;
+};
+
+/// Reads the clock between two readings of the counter. Of several tries the one counts in which the least time passed:
+/// the thread may lose its core in between, for milliseconds on a busy machine.
+Moment read_both() {
+  constexpr int kTries = 16;
+  Moment best;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t before = ticks();
+    const auto time = std::chrono::steady_clock::now();
+    const std::uint64_t width = ticks() - before;
+    if (width >= least) continue;
+    least = width;
+    best = {time, before + width / 2};
   }
-  const auto end_ticks = ticks();
-  const std::chrono::duration<double, std::micro> elapsed = Clock::now() - start_time;
-  return static_cast<double>(end_ticks - start_ticks) / elapsed.count();
+  return best;
+}
+
+double calibrate() {
+  const Moment start = read_both();
+  while (std::chrono::steady_clock::now() - start.time < std::chrono::milliseconds(2)) {
+  }
+  const Moment end = read_both();
+  const std::chrono::duration<double, std::micro> elapsed = end.time - start.time;
+  return static_cast<double>(end.ticks - start.ticks) / elapsed.count();
 }
 
 // Before the constructors of others, which may take the time.

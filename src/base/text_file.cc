@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 namespace tutti {
@@ -71,8 +72,8 @@ Status replace_text(const std::string& path, std::string_view text) {
   struct stat found {};
   const bool is_there = ::lstat(path.c_str(), &found) == 0;
   if (is_there && !S_ISREG(found.st_mode)) return write_into(path, text);
-  const std::string draft = path + ".part";
-  ::unlink(draft.c_str());
+  // A name of its own: two that write the same file at once must not publish each other's draft.
+  const std::string draft = fmt::format("{}.{:08x}", path, std::random_device()());
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file < 0) return file_error(draft, "opened");
   if (is_there) (void)::fchmod(file, found.st_mode & 0777);

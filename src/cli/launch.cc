@@ -92,8 +92,6 @@ class Launcher {
     for (Stream& stream : streams_)
       if (stream.source && stream.pump()) write_all(stream.target, stream.lines.finish());
     if (ending_ || told_to_stop_) signal_groups_left(SIGKILL);
-    // Ranks that a signal ended, ours or the kill after it, ended because of what we were told.
-    if (told_to_stop_ && first_failure_.value_or(0) > 128) return 128 + *told_to_stop_;
     return first_failure_.value_or(0);
   }
 
@@ -206,7 +204,9 @@ class Launcher {
   }
 
   void on_end(const RankProcess& rank) {
-    const int status = exit_status_of(rank.wait_status);
+    // A rank that a signal ended after we were told to stop, ours or the kill after it, ended because of that.
+    const bool by_us = told_to_stop_ && WIFSIGNALED(rank.wait_status);
+    const int status = by_us ? 128 + *told_to_stop_ : exit_status_of(rank.wait_status);
     const bool first = status != 0 && !first_failure_;
     if (first) first_failure_ = status;
     const std::string what = fmt::format("rank {} (pid {}) {}", rank.rank, rank.pid, describe_end(rank.wait_status));
@@ -215,6 +215,7 @@ class Launcher {
     // A signal that we passed on is no fault of the rank.
     if (alive() > 0 && WIFSIGNALED(rank.wait_status) && forwarded_.count(WTERMSIG(rank.wait_status)) != 0) {
       stop(WTERMSIG(rank.wait_status));
+      first_failure_ = 128 + *told_to_stop_;
       return end_ranks();
     }
     say(alive() > 0 ? what + "; ending the others" : what);

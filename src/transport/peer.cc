@@ -156,8 +156,8 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   const bool relays = wants_relay(time);
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     LaneSlot& slot = slots_[index];
-    if (index == relay_ && !relays) continue;
-    if (!leaving_ && due(slot) <= time) {
+    if (leaving_ || (index == relay_ && !relays)) continue;
+    if (due(slot) <= time) {
       const bool was_up = slot.was_up();
       wanted.push_back({index, slot.dial(time), was_up, index == relay_});
       note("dialed");
