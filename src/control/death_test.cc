@@ -112,11 +112,14 @@ TEST(Death, BySilenceIsForOtherHostsOnlyAndTheSilentOneLearnsOfIt) {
   const double timeout = 1.0;
   Child here(on_loopback({}, timeout), [](Control& control, const auto& report) {
     control.on_message(kTopic, [report](int, std::span<const std::byte>) { report('m'); });
+    report('j');
   });
   Child elsewhere(on_loopback("another host", timeout), [](Control& control, const auto& report) {
     control.on_death([report, &control](int who, const Death&) { report(control.alive(2) && who == 3 ? 's' : 'x'); });
+    report('j');
   });
   Cast cast(2, {&here, &elsewhere}, on_loopback({}, timeout));
+  for (Child* child : {&here, &elsewhere}) ASSERT_EQ(child->next_report(), 'j');  // one that joins may not lose anyone
   here.signal(SIGSTOP);
   elsewhere.signal(SIGSTOP);
   for (auto& deaths : cast.deaths) {
