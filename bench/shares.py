@@ -25,6 +25,7 @@ from run import Progress
 PARTS = ("cut", "starts", "stream")
 MB = 1 << 20
 LEFT = 0.15  # of a rail that is cut
+LOOP = ("--collective", "all_reduce", "--pause-ms", 2)
 
 
 def parse_arguments():
@@ -94,13 +95,13 @@ class Bench:
         self.runs, self.starts_wanted, self.mbit = arguments.runs, arguments.starts, arguments.mbit
         self.random = random.Random(arguments.seed)
 
-    def loop(self, size, *options):
-        return Job(self.program, self.rails, ("--collective", "all_reduce", "--bytes", size, "--pause-ms", 2, *options))
+    def loop(self, size):
+        return Job(self.program, self.rails, LOOP + ("--bytes", size))
 
     def set_rate(self, rail, mbit):
         """At both hosts; the time at which it is so."""
         for host in (1, 2):
-            self.rails.do("rate", host, rail, int(mbit))
+            self.rails.do("rate", host, rail, round(mbit))
         return time.monotonic()
 
     # A rail is cut, and returns.
@@ -109,7 +110,7 @@ class Bench:
         for size, name, rest, target in (
                 (8 * MB, "8 MB", 1 + LEFT, 0.95),
                 (MB, "1 MB", 1, 1.0)):
-            of = f"one rail of {int(self.mbit * rest)} Mb/s"
+            of = f"one rail of {round(self.mbit * rest)} Mb/s"
             slow = f"{name} with pauses, a rail cut to {LEFT:.0%}: bandwidth after 1 s / that of {of}"
             back = f"{name} with pauses, the rail returned: bandwidth after 1 s / before the cut"
             try:
@@ -123,10 +124,9 @@ class Bench:
     def single(self, size, mbit):
         with Rails(hosts=2, rails=1) as rails:
             for host in (1, 2):
-                rails.do("rate", host, 0, int(mbit))
+                rails.do("rate", host, 0, round(mbit))
             self.progress.step(f"one rail of {mbit:.0f} Mb/s alone")
-            options = ("--collective", "all_reduce", "--bytes", size, "--pause-ms", 2)
-            with Job(self.program, rails, options) as job:
+            with Job(self.program, rails, LOOP + ("--bytes", size)) as job:
                 job.wait_for_operations(time.monotonic())
                 return measure(job, time.monotonic() + 1, 3)
 

@@ -14,9 +14,9 @@ constexpr double kStandstill = 0.02;  // seconds: a sample that is longer may be
 constexpr double kWorse = 8;          // unless it is expected to take long: it counts as at most so much worse
 constexpr double kTrialEvery = 0.15;  // seconds without a measurement
 constexpr double kTrialLost = 5;      // seconds until a trial is not waited for any more
-constexpr double kMargin = 1.15;      // a slow lane is expected to take so much longer than it did
+constexpr double kMargin = 1.25;      // a slow lane is expected to take so much longer than it did
 constexpr double kLearn = 1. / 64;    // of a delay that is longer than the one known
-constexpr double kDrift = 1e-4;       // seconds that clocks move apart in a second, at most
+constexpr double kDrift = 1e-3;       // seconds that clocks move apart in a second, at most: one may be slewed
 
 }  // namespace
 
