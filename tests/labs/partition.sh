@@ -25,7 +25,7 @@ fail() {
 all_say() {
   local pattern=$1 seconds=$2 rank start=$SECONDS
   for rank in 0 1 2 3; do
-    until grep -qE "$pattern" "$folder/said$rank"; do
+    until grep -qsE "$pattern" "$folder/said$rank"; do
       [ $((SECONDS - start)) -le "$seconds" ] || fail "$what: rank $rank does not say '$pattern' within $seconds s"
       sleep 0.05
     done
