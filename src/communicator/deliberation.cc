@@ -29,13 +29,27 @@ Deliberation::Deliberation(const CommunicatorImpl& impl, ShrinkOptions options)
   for (const Member& member : impl.identity().members) processes_.push_back(member.process);
 }
 
+std::uint32_t Deliberation::number() const {
+  const std::lock_guard lock(mutex_);
+  return number_;
+}
+
+void Deliberation::restart(std::uint32_t number) {
+  number_ = number;
+  agreement_ = Agreement(static_cast<int>(processes_.size()), rank_, {options_.seconds, kGrace}, options_.quorum);
+  agreement_.start(now(), losses_, blob_);
+}
+
 Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
-  number_ = impl.begin_agreement();
-  impl.on_agreement([self = shared_from_this()](const Message& message) { self->hear(message); });
+  {
+    const std::lock_guard lock(mutex_);
+    losses_ = impl.losses();
+    for (const int rank : options_.dead) losses_.push_back({rank, Certainty::known});
+    blob_ = std::move(blob);
+    restart(impl.begin_agreement());
+  }
+  impl.on_agreement([self = shared_from_this()](const Message& message) { return self->hear(message); });
   std::unique_lock lock(mutex_);
-  losses_ = impl.losses();
-  for (const int rank : options_.dead) losses_.push_back({rank, Certainty::known});
-  agreement_.start(now(), losses_, std::move(blob));
   while (!agreement_.result() && !failure_) {
     flush(lock);
     if (agreement_.result() || failure_) break;
@@ -48,6 +62,7 @@ Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
   if (!agreement_.result()) return tl::unexpected(*failure_);
   const Result<Survivors> result = *agreement_.result();
   const bool decided = agreement_.decided();
+  impl.end_agreement(number_);
   lock.unlock();
   if (const auto job = job_.lock(); job != nullptr && decided) job->keep(shared_from_this());
   return result;
@@ -61,12 +76,32 @@ void Deliberation::take_losses(const CommunicatorImpl& impl) {
     }
 }
 
-void Deliberation::hear(const Message& message) {
+bool Deliberation::hear(const Message& message) {
   std::unique_lock lock(mutex_);
-  if (message.number != number_) return;
-  agreement_.on_message(now(), message.from, message.body);
+  const bool over = agreement_.result() || failure_;
+  if (message.number > number_ && over) return false;
+  if (message.number < number_) {
+    if (!over) tell_number(lock, message.from);
+    return true;
+  }
+  if (message.number > number_) restart(message.number);
+  if (!message.body.empty()) agreement_.on_message(now(), message.from, message.body);
   flush(lock);
   changed_.notify_all();
+  return true;
+}
+
+// A rank that is behind hears of the number by a message that says nothing else.
+void Deliberation::tell_number(std::unique_lock<std::mutex>& lock, int rank) {
+  const auto job = job_.lock();
+  if (job == nullptr || rank < 0 || static_cast<std::size_t>(rank) >= processes_.size()) return;
+  Message message;
+  message.kind = Message::Kind::agreement;
+  message.from = rank_;
+  message.to = rank;
+  message.number = number_;
+  lock.unlock();
+  (void)job->send(id_, processes_[static_cast<std::size_t>(rank)], message);  // it asks again
 }
 
 // Unlocked while it sends: in one process delivery may come back to us.
@@ -74,6 +109,7 @@ void Deliberation::flush(std::unique_lock<std::mutex>& lock) {
   const auto job = job_.lock();
   auto outgoing = agreement_.take_outgoing();
   if (outgoing.empty() || job == nullptr) return;
+  const std::uint32_t number = number_;
   lock.unlock();
   Status sent;
   for (auto& each : outgoing) {
@@ -81,13 +117,13 @@ void Deliberation::flush(std::unique_lock<std::mutex>& lock) {
     message.kind = Message::Kind::agreement;
     message.from = rank_;
     message.to = each.member;
-    message.number = number_;
+    message.number = number;
     message.body = std::move(each.bytes);
     if (Status status = job->send(id_, processes_[static_cast<std::size_t>(each.member)], message); !status)
       sent = std::move(status);
   }
   lock.lock();
-  if (!sent && !failure_) failure_ = sent.error();
+  if (!sent && !failure_ && number == number_) failure_ = sent.error();
 }
 
 }  // namespace tutti

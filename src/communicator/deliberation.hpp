@@ -1,6 +1,8 @@
 // An agreement of the ranks of a communicator on who is left, for shrink(): fed by the thread that runs it and by
 // whoever delivers messages.
 //
+// Ranks number their calls of shrink(). They need not count alike, since a call may have failed on some ranks only: one
+// that hears a higher number goes on with that.
 // A rank whose leader died between two commits asks the others what was decided. They may have returned and dropped the
 // communicator by then, so a decided deliberation belongs to the job, which keeps it for a while (Job::keep).
 #pragma once
@@ -26,14 +28,17 @@ class Deliberation : public std::enable_shared_from_this<Deliberation> {
 
   /// Returns when the ranks have decided, or this one has given up. `blob` is for the other survivors.
   Result<Survivors> run(CommunicatorImpl& impl, Blob blob);
-  /// Takes in, and answers, a message for this rank. Any thread.
-  void hear(const Message& message);
+  /// Takes in, and answers, a message for this rank. False if it is for a later call of shrink(). Any thread.
+  bool hear(const Message& message);
 
   std::uint64_t id() const { return id_; }
   int rank() const { return rank_; }
+  std::uint32_t number() const;
 
  private:
+  void restart(std::uint32_t number);
   void take_losses(const CommunicatorImpl& impl);
+  void tell_number(std::unique_lock<std::mutex>& lock, int rank);
   void flush(std::unique_lock<std::mutex>& lock);
 
   const std::weak_ptr<Job> job_;
@@ -42,10 +47,10 @@ class Deliberation : public std::enable_shared_from_this<Deliberation> {
   const ShrinkOptions options_;
   std::vector<int> processes_;  // of each rank, as the job counts them
 
-  std::uint32_t number_ = 0;  // among the agreements of the communicator; set before the first message is heard
-
-  std::mutex mutex_;  // what follows
+  mutable std::mutex mutex_;  // what follows
   std::condition_variable changed_;
+  std::uint32_t number_ = 0;  // among the agreements of the communicator
+  Blob blob_;
   Agreement agreement_;
   std::vector<Loss> losses_;      // that the agreement was told
   std::optional<Error> failure_;  // a message could not be sent

@@ -200,11 +200,13 @@ void CommunicatorImpl::finish_pending() {
       if (waiter.pause() == Waiter::Next::sleep) ::usleep(100);
       continue;
     }
+    // Bytes of other communicators, and probes of peers that wait, are no reason to wait longer.
+    const std::uint64_t before = advances_;
     const bool moved = service();
     if (!moved && !idle()) rest(waiter);
     if (moved) wake(waiter);
+    if (advances_ != before) grace = Deadline::in(kGraceSeconds);
     give_token();
-    if (moved) grace = Deadline::in(kGraceSeconds);
   }
 }
 
@@ -326,6 +328,7 @@ bool CommunicatorImpl::advance_all() {
 bool CommunicatorImpl::advance(Lane& lane) {
   Operation& operation = *lane.active;
   const bool moved = operation.execution.advance();
+  if (moved) ++advances_;
   switch (operation.execution.state()) {
     case Execution::State::running:
       if (moved && operation.still_since != 0) {

@@ -188,17 +188,25 @@ std::uint32_t CommunicatorImpl::begin_agreement() {
   return ++agreements_;
 }
 
+void CommunicatorImpl::end_agreement(std::uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  agreements_ = std::max(agreements_, number);
+}
+
 void CommunicatorImpl::on_agreement(const AgreementHandler& handler) {
   std::vector<Message> early;
   {
     const std::lock_guard lock(mutex_);
     agreement_handler_ = handler;
-    const auto later = std::stable_partition(early_agreement_.begin(), early_agreement_.end(),
-                                             [&](const Message& message) { return message.number <= agreements_; });
-    early.assign(std::make_move_iterator(early_agreement_.begin()), std::make_move_iterator(later));
-    early_agreement_.erase(early_agreement_.begin(), later);
+    early.swap(early_agreement_);
   }
-  for (const Message& message : early) handler(message);
+  for (const Message& message : early) hear_agreement(handler, message);
+}
+
+void CommunicatorImpl::hear_agreement(const AgreementHandler& handler, const Message& message) {
+  if (handler != nullptr && handler(message)) return;
+  const std::lock_guard lock(mutex_);
+  early_agreement_.push_back(message);
 }
 
 /// Makes the memory of calls that fail their callers' again: when this returns, nobody else touches it. Peers of other

@@ -113,10 +113,11 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// Ranks whose processes have died, are presumed to have, or have left.
   std::vector<Loss> losses() const;
 
-  /// For shrink: returns the number of the agreement that begins, which all ranks count alike.
+  /// For shrink: returns the number of the agreement that begins. It may end under a higher one, that of another rank.
   std::uint32_t begin_agreement();
+  void end_agreement(std::uint32_t number);
   /// Hands over messages of the agreement that has begun, those that came before included.
-  using AgreementHandler = std::function<void(const Message&)>;
+  using AgreementHandler = std::function<bool(const Message&)>;  // false: the message is for a later one
   void on_agreement(const AgreementHandler& handler);
 
   /// Its user has no more need of it: ends what is under way, so that nothing touches the user's memory any more, and
@@ -199,6 +200,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void close_profiler();
   void profile_entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv);
 
+  void hear_agreement(const AgreementHandler& handler, const Message& message);
+
   // status.cc
   void publish(Lane& lane, const Call& call, OperationTag tag);
   void publish_entered(const Call& call, OperationTag tag);
@@ -247,6 +250,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::vector<Lane*> active_ends_;                       // of point_to_point_
   Remembered remembered_[16];                            // blocking calls as they were bound; slot_of() finds them
   unsigned polls_ = 0;
+  std::uint64_t advances_ = 0;  // how often an operation moved
   std::uint64_t last_look_ = 0;
   std::uint64_t last_question_ = 0;
   std::uint64_t stopped_since_ = 0;  // ticks: when it was first seen that a rank of the host gave up; 0: not yet

@@ -239,7 +239,8 @@ std::vector<std::shared_ptr<CommunicatorImpl>> Job::everyone() {
 void Job::deliver(std::uint64_t id, const Message& message) {
   if (message.kind == Message::Kind::agreement)
     for (const auto& deliberation : kept(id))
-      if (message.to == deliberation->rank()) return deliberation->hear(message);
+      if (message.to == deliberation->rank() && message.number == deliberation->number())
+        return void(deliberation->hear(message));
   for (const auto& communicator : members(id)) communicator->hear(message);
 }
 

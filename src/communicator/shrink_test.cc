@@ -51,5 +51,32 @@ TEST(Shrink, MayBeCalledAgainWithOtherOptions) {
   EXPECT_EQ(second->size(), 1);
 }
 
+/// Calls shrink() on all ranks at once, and expects all to be in what it gives.
+void expect_all_shrink(std::vector<Communicator>& all) {
+  std::vector<std::thread> threads;
+  for (Communicator& each : all)
+    threads.emplace_back([&] {
+      const auto next = each.shrink(20);
+      ASSERT_TRUE(next) << next.error().to_string();
+      EXPECT_EQ(next->size(), each.size());
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Shrink, RanksThatCalledItADifferentNumberOfTimesMeet) {
+  for (const std::size_t hasty : {0U, 1U, 2U}) {
+    std::vector<Communicator> all = Communicator::create_threads(3).value();
+    for (std::size_t call = 0; call <= hasty; ++call)
+      EXPECT_EQ(all[hasty].shrink(0.05).error().code, ErrorCode::timed_out) << "the others have not called";
+    expect_all_shrink(all);
+  }
+}
+
+TEST(Shrink, MayBeCalledAgainOnTheSameCommunicatorAfterItSucceeded) {
+  std::vector<Communicator> all = Communicator::create_threads(3).value();
+  expect_all_shrink(all);
+  expect_all_shrink(all);
+}
+
 }  // namespace
 }  // namespace tutti

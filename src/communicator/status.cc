@@ -318,13 +318,9 @@ void CommunicatorImpl::hear(const Message& message) {
       AgreementHandler handler;
       {
         const std::lock_guard lock(mutex_);
-        if (agreement_handler_ == nullptr || message.number > agreements_)
-          early_agreement_.push_back(message);
-        else
-          handler = agreement_handler_;
+        handler = agreement_handler_;
       }
-      if (handler != nullptr) handler(message);
-      return;
+      return hear_agreement(handler, message);
     }
   }
 }

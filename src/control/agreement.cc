@@ -128,7 +128,7 @@ void Agreement::receive_join(double now, int from, WireReader& in) {
   }
   if (!in.complete() || term < 0 || term >= kLastTerm || leader_of(term) != self_) return;
   if (decision_) return send(from, encode_commit());
-  if (result_) return send(from, encode_dead(only_self(), Members(members_)));  // it gave up
+  if (result_) return send(from, encode_dead(Members(members_), only_self()));  // it gave up
   if (!open()) return;
   if (term < term_) return send(from, encode_follow());
   if (term > term_) enter_term(now, term);
@@ -222,7 +222,7 @@ void Agreement::receive_refuse(double now, int from, WireReader& in) {
   const int term = in.get<int>();
   const Members silent = in.get_set(members_);
   if (!in.complete()) return;
-  if (!open() || term != term_ || from != leader_of(term_)) return on_death(now, {from, Certainty::known});
+  if (!open() || term != term_ || from != leader_of(term_)) return on_death(now, {from, Certainty::presumed});
   result_ = tl::unexpected(no_quorum(silent));
 }
 
@@ -333,14 +333,17 @@ void Agreement::count_accepts(double now) {
   const Proposal& proposal = poll_->proposal;
   bool died = false;
   bool complete = true;
+  bool silent = false;  // a member that may live, and may have joined another leader without having accepted the set
   for (const int member : listed(proposal.set)) {
+    const bool accepted = member == self_ || poll_->accepted[member];
     died = died || dead_[member];
-    complete = complete && (member == self_ || dead_[member] || poll_->accepted[member]);
+    complete = complete && (accepted || dead_[member]);
+    silent = silent || (!accepted && presumed_[member]);
   }
   if (died && !proposal.adopted()) {
     poll_.reset();
     collect(now);
-  } else if (complete && !may_go_on_with(fresh_proposal().set)) {
+  } else if (complete && (silent || !may_go_on_with(fresh_proposal().set))) {
     refuse_at_ = std::min(refuse_at_, now + 2 * timing_.grace);  // some fell silent since it was proposed
   } else if (complete) {
     if (proposal.set[self_]) accepted_ = proposal;
@@ -375,9 +378,10 @@ void Agreement::decide(Ballot origin, const Members& set) {
   if (leading()) send_to_living(encode_commit());
 }
 
+// Whoever gives up lives, and may try again: to leave it out takes a quorum.
 void Agreement::give_up() {
   result_ = fail(ErrorCode::timed_out, fmt::format("the survivors could not agree: {}", waited_for()));
-  send_to_living(encode_dead(only_self(), Members(members_)));
+  send_to_living(encode_dead(Members(members_), only_self()));
 }
 
 void Agreement::refuse() {

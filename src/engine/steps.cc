@@ -63,8 +63,10 @@ bool Execution::take_step(PlanWorker& worker, WorkerState& state, const PlanStep
   return true;
 }
 
-/// Offers a slice to the worker's link.
+/// Offers a slice to the worker's link. Once a rank of the host has given up, what was read from it may be anything,
+/// and must not reach ranks of other hosts as if it were good.
 bool Execution::offer(PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes) {
+  if (host_ != nullptr && host_->stopped()) return false;
   const bool taken = ready.copies ? worker.send->send_copy(data, bytes, tag_) : worker.send->send(data, bytes, tag_);
   if (!taken && worker.send->error() != nullptr) fail_about(worker.send_rank, *worker.send->error());
   return taken;
