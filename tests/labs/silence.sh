@@ -29,18 +29,31 @@ for _ in $(seq "$(nproc)"); do
 done
 
 good=0
+slow=0
 for number in $(seq "$times"); do
   length=${lengths[$(((number - 1) % ${#lengths[@]}))]}
   deadline=20 start_ranks "$program" "$(host 1)" "$(host 2)"
   flows "run $number: all well"
+  began=$(milliseconds)
   silent_loss 2 0
   silent_loss 2 1
   sleep "$length"
   heal 2 0
   heal 2 1
-  flows "run $number: both rails silent for $length s"
+  took=$(($(milliseconds) - began))
+  if [ $took -gt $((length * 1000 + 800)) ]; then
+    # Changing a queue waits for the kernel, on a busy machine for seconds: silence was longer than it was to be.
+    echo "run $number: does not count: healed after $took ms"
+    slow=$((slow + 1))
+    kill "${ranks[@]}"
+    wait "${ranks[@]}" 2>/dev/null
+    ranks=()
+    continue
+  fi
+  flows "run $number: both rails silent for $took ms"
   sleep $((6 - length))  # a death that was in the making would show now
-  stop_ranks || fail "run $number: a rank failed after $length s of silence"
+  stop_ranks || fail "run $number: a rank failed after $took ms of silence"
   good=$((good + 1))
 done
-echo "$good of $times"
+echo "$good of $((times - slow))"
+[ "$slow" -lt "$times" ] || skip "this machine is too busy to heal a network in time"
