@@ -27,7 +27,7 @@ constexpr double kAskPart = 0.6;       // others are asked
 constexpr double kAskAgainPart = 0.1;  // and again
 constexpr double kAnswerPart = 0.1;    // they get to answer
 constexpr double kBelievePart = 0.5;   // an answer counts
-constexpr double kRefusedPart = 0.1;   // nobody listens at any of its addresses, and nobody hears it
+constexpr double kRefusedPart = 0.05;  // nobody listens at any of its addresses, and nobody hears it
 
 }  // namespace
 
@@ -41,7 +41,9 @@ bool World::given_up(int process, double unheard, double limit) {
   const double now = reactor_.now();
   if (unheard <= limit * kAskPart) return false;
   if (!peer.asked_at || now >= peer.ask_again_at) ask_about(process);
-  const bool answered = now >= *peer.asked_at + kAnswerPart * heartbeat_timeout_;
+  const bool somebody_to_ask =
+      std::any_of(peers_.begin(), peers_.end(), [&](const Peer& other) { return &other != &peer && hears(other); });
+  const bool answered = !somebody_to_ask || now >= *peer.asked_at + kAnswerPart * heartbeat_timeout_;
   return unheard > limit && answered && now >= peer.heard_elsewhere_until;
 }
 
