@@ -12,6 +12,7 @@
 
 #include "monitor/path_view.hpp"
 #include "transport/frame.hpp"
+#include "transport/lane_slot.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -34,9 +35,9 @@ class Lane {
   virtual void forget_incoming(const LinkId& link) = 0;
   /// Nothing arrives from this lane any more, and nothing leaves.
   virtual void close() = 0;
-  /// For how many seconds what was sent has not been answered by the other end (its kernel, its port: not the process
-  /// there, which may be busy); 0: nothing waits for that. Asked every few milliseconds, with the clock's time.
-  virtual double silence(double now) = 0;
+  /// For how long what was sent has not been answered by the other end (its kernel, its port: not the process there,
+  /// which may be busy). Asked every few milliseconds, with the clock's time, while anything waits.
+  virtual Silence silence(double now) = 0;
   /// How far what was posted has come; asked where something takes longer than usual.
   virtual monitor::PathView look() { return {}; }
   /// Bytes of frames that have left this process, as PathView::delivered counts them.

@@ -69,10 +69,14 @@ void LaneSlot::fenced(double now) {
 }
 
 // A suspicion is not a new life: what counts for the next hold is since when the lane is up.
-bool LaneSlot::silent(double seconds) {
+bool LaneSlot::silent(const Silence& silence, bool others) {
+  const double seconds = silence.seconds;
   if (state_ == LaneState::healthy && seconds >= times_->suspect) state_ = LaneState::suspect;
   if (state_ == LaneState::suspect && seconds < times_->suspect) state_ = LaneState::healthy;
-  return state_ == LaneState::suspect && seconds >= times_->dead;
+  double limit = times_->dead;
+  if (silence.way == Silence::Way::open) limit = times_->dead_open;
+  if (silence.way == Silence::Way::shut && others) limit = times_->dead_shut;
+  return state_ == LaneState::suspect && seconds >= limit;
 }
 
 double LaneSlot::due(bool alone) const {

@@ -20,8 +20,10 @@
 namespace tutti {
 
 struct LaneTimes {
-  double suspect = 0.1;        // seconds of silence until nothing new is sent on it, where there are others
-  double dead = 0.3;           // seconds of silence until it is given up
+  double suspect = 0.06;       // seconds of silence until nothing new is sent on it, where there are others
+  double dead_shut = 0.13;     // seconds of silence until it is given up where another is healthy and the way is shut
+  double dead = 0.3;           // the same where nothing is known of the way, or there is no other lane
+  double dead_open = 0.9;      // the same where the way is open: packets may have been lost, and are sent again
   double first_hold = 0.1;     // seconds for which a lane that was lost is left alone
   double longest_hold = 5.0;   // what that doubles to
   double lasting = 2.0;        // seconds in use, and four times the last hold, after which a loss is a first one again
@@ -36,6 +38,14 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 enum class LaneState : std::uint8_t { probing, healthy, suspect, dead, held_down };
 const char* name_of(LaneState state);
+
+/// What a lane knows of its other end.
+struct Silence {
+  enum class Way : std::uint8_t { unknown, open, shut };
+
+  double seconds = 0;      // for which what was sent has not been answered; 0: nothing waits for that
+  Way way = Way::unknown;  // whether the host over there answers what is asked beside the lane
+};
 
 class LaneSlot {
  public:
@@ -59,8 +69,8 @@ class LaneSlot {
   void end(std::uint32_t epoch);
   /// Nothing that was sent on it can arrive any more, and all that had is known.
   void fenced(double now);
-  /// What was sent has gone unanswered for so long. True: give it up.
-  bool silent(double seconds);
+  /// What was sent has gone unanswered. True: give it up. `others`: there is a healthy lane to go to.
+  bool silent(const Silence& silence, bool others);
 
   /// When dial() is due; kNever while it is not on us, or under way. `alone`: no other lane carries anything.
   double due(bool alone) const;

@@ -42,15 +42,31 @@ TEST(LaneSlot, WhoIsDialedWaits) {
 TEST(LaneSlot, SilenceMakesItSuspectAndThenDead) {
   LaneSlot slot(kTimes, true, 0);
   slot.up(0, slot.dial(0));
-  EXPECT_FALSE(slot.silent(kTimes.suspect / 2));
+  EXPECT_FALSE(slot.silent({kTimes.suspect / 2}, true));
   EXPECT_EQ(slot.state(), LaneState::healthy);
-  EXPECT_FALSE(slot.silent(kTimes.suspect));
+  EXPECT_FALSE(slot.silent({kTimes.suspect}, true));
   EXPECT_EQ(slot.state(), LaneState::suspect);
   EXPECT_TRUE(slot.in_use());
-  EXPECT_FALSE(slot.silent(0)) << "it was heard again";
+  EXPECT_FALSE(slot.silent({0}, true)) << "it was heard again";
   EXPECT_EQ(slot.state(), LaneState::healthy);
-  EXPECT_FALSE(slot.silent(kTimes.suspect));
-  EXPECT_TRUE(slot.silent(kTimes.dead));
+  EXPECT_FALSE(slot.silent({kTimes.suspect}, true));
+  EXPECT_TRUE(slot.silent({kTimes.dead}, true));
+}
+
+TEST(LaneSlot, HowLongSilenceIsBorneDependsOnTheWayAndOnOtherLanes) {
+  using Way = Silence::Way;
+  const auto borne = [](Way way, bool others) {
+    LaneSlot slot(kTimes, true, 0);
+    slot.up(0, slot.dial(0));
+    double seconds = 0;
+    while (!slot.silent({seconds, way}, others)) seconds += 0.01;
+    return seconds;
+  };
+  EXPECT_NEAR(borne(Way::shut, true), kTimes.dead_shut, 0.011);
+  EXPECT_NEAR(borne(Way::shut, false), kTimes.dead, 0.011) << "there is nothing to go to: no hurry";
+  EXPECT_NEAR(borne(Way::unknown, true), kTimes.dead, 0.011);
+  EXPECT_NEAR(borne(Way::open, true), kTimes.dead_open, 0.011) << "packets were lost, but the way is there";
+  EXPECT_NEAR(borne(Way::open, false), kTimes.dead_open, 0.011);
 }
 
 TEST(LaneSlot, TheHoldDoublesWhileItFlapsAndBeginsAnewOnceItLasted) {

@@ -44,7 +44,9 @@ void LinkSender::transmitted(std::uint64_t sequence) {
 bool LinkSender::acknowledge_one(std::uint64_t sequence, std::vector<Completed>& completed) {
   Chunk& chunk = chunks_[sequence];
   if (chunk.acked) return true;
-  if (!chunk.transmitted) return false;
+  // Lost lanes may have brought it: it is not acked before the copy that is queued has left, for that lies in the same
+  // memory. The receiver answers the copy, too.
+  if (!chunk.transmitted) return chunk.transmitted_once;
   chunk.acked = true;
   completed.push_back({chunk.lane, chunk.load(), chunk.posted_at, chunk.tag, chunk.refused});
   return true;
@@ -104,6 +106,7 @@ std::vector<std::uint64_t> LinkSender::unacked_on(LaneKey lane) const {
 void LinkSender::resent(std::uint64_t sequence, LaneKey lane, double now) {
   chunks_[sequence].lane = lane;
   chunks_[sequence].posted_at = now;
+  chunks_[sequence].transmitted_once |= chunks_[sequence].transmitted;
   chunks_[sequence].transmitted = false;
 }
 

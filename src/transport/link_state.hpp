@@ -59,9 +59,10 @@ class LinkSender {
     std::uint32_t bytes = 0;
     OperationTag tag;
     LaneKey lane = 0;
-    double posted_at = 0;  // seconds, where it was measured
-    double refused = 0;    // likewise: for how long there was no credit until then, for all chunks so far
-    bool transmitted = false;
+    double posted_at = 0;           // seconds, where it was measured
+    double refused = 0;             // likewise: for how long there was no credit until then, for all chunks so far
+    bool transmitted = false;       // on the lane it is bound for
+    bool transmitted_once = false;  // on a lane that was lost since
     bool acked = false;
 
     /// What it adds to its lane's load. Copies count nothing: their acknowledgement, for which nobody waits, is late.

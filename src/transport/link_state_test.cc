@@ -110,6 +110,21 @@ TEST(LinkSender, RefusesAcknowledgementOfWhatWasNotTransmitted) {
   EXPECT_FALSE(sender.acknowledge({2, 0, 10000}, completed).has_value());
 }
 
+// The acknowledgement of a chunk more than 64 ahead of a gap is told only when the gap is filled.
+TEST(LinkSender, AcceptsAcknowledgementOfWhatALostLaneBroughtWhileACopyIsQueued) {
+  Sender sender(limits_of(1000, 4000));
+  constexpr std::uint64_t kChunks = 80;
+  for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) sender.send(10, 1);
+  sender.state.resent(kChunks - 1, 2, 0);
+  ASSERT_TRUE(sender.state.acknowledge({kChunks, 0, 0}, sender.completed).has_value());
+  EXPECT_EQ(sender.state.acked(), kChunks - 1) << "the copy in the queue still reads its memory";
+  EXPECT_EQ(sender.state.released(), kChunks - 1);
+  sender.state.transmitted(kChunks - 1);
+  ASSERT_TRUE(sender.state.acknowledge({kChunks, 0, 0}, sender.completed).has_value()) << "as the copy is answered";
+  EXPECT_EQ(sender.state.acked(), kChunks);
+  EXPECT_EQ(sender.completed.size(), kChunks);
+}
+
 TEST(LinkSender, NamesWhatALostLaneLeftOpen) {
   Sender sender(limits_of(1000, 4000));
   for (std::uint32_t i = 0; i < 6; ++i) sender.send(10, i % 2);

@@ -193,22 +193,26 @@ bool Peer::wants_relay(double now) {
     note("the way through a neighbour given up");
     lane_down(*relay, tutti::fail(ErrorCode::system, "there is a direct way again").value(), false);
   }
-  return now - direct_until_ >= kRelayAfter;
+  return now >= direct_until_ + kRelayAfter;
 }
 
 void Peer::judge(double now) {
   suspects_ = 0;
   const auto lanes = lanes_;
   for (const auto& lane : lanes) {
-    const double seconds = lane->silence(now);
-    unsettled_ = unsettled_ || seconds > 0;
+    const Silence silence = lane->silence(now);
+    unsettled_ = unsettled_ || silence.seconds > 0;
     LaneSlot& slot = slots_[lane->index()];
     const LaneState before = slot.state();
-    const bool dead = slot.silent(seconds);
+    const bool others = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& each) {
+      return each != lane && slots_[each->index()].state() == LaneState::healthy;
+    });
+    const bool dead = slot.silent(silence, others);
     if (slot.state() != before) note(slot.state() == LaneState::suspect ? "suspect" : "heard again");
     if (slot.state() == LaneState::suspect) ++suspects_;
     if (dead)
-      lane_down(*lane, tutti::fail(ErrorCode::timed_out, fmt::format("no answer for {:.2f} s", seconds)).value(),
+      lane_down(*lane,
+                tutti::fail(ErrorCode::timed_out, fmt::format("no answer for {:.2f} s", silence.seconds)).value(),
                 false);
   }
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kTick = 10'000;  // microseconds
 constexpr double kSoon = 5.0;            // seconds
-constexpr double kAtOnce = 0.09;         // seconds: before a lane is suspected, or probed
+constexpr double kAtOnce = 0.05;         // seconds: before a lane is suspected, or probed
 constexpr OperationTag kTag{1, 2};
 const LinkId kLink{77, 0, 1, 2};
 
@@ -154,6 +154,13 @@ TEST(LaneCases, AReceiverNoticesThatItsOnlyLaneIsGone) {
   stream.expect();
   EXPECT_TRUE(two.until([&] { return stream.offer(); }));
   EXPECT_TRUE(two.until([&] { return stream.take(); }));
+}
+
+TEST(LaneCases, ALaneThatWasLostComesBackWhileAnotherCarries) {
+  Two two(2);
+  two.network.drop_end(*two.one, 1, "no carrier");
+  ASSERT_EQ(two.one->lanes().size(), 1u);
+  EXPECT_TRUE(two.until([&] { return two.one->lanes().size() == 2 && two.other->lanes().size() == 2; }));
 }
 
 TEST(LaneCases, WhatIsOnALaneThatFallsSilentComesByAnother) {

@@ -9,6 +9,7 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kRetryBlocked = 5000;       // microseconds until what is blocked is tried again
+constexpr double kAskFrom = 0.05;                   // seconds of silence until the way is asked for
 constexpr std::uint64_t kAttemptTimeout = 300'000;  // microseconds until a dial fails
 
 Error not_wanted() { return fail(ErrorCode::system, "not wanted").value(); }
@@ -78,7 +79,14 @@ class FakeNetwork::End final : public Lane, public std::enable_shared_from_this<
     if (other && !network_.is_blocked(&owner_, index())) other->hear_of_end();
   }
 
-  double silence(double now) override { return unanswered_ == 0 ? 0 : std::max(now - answered_at_, 1e-9); }
+  Silence silence(double now) override {
+    if (unanswered_ == 0) return {};
+    const auto other = other_.lock();
+    const bool shut = network_.is_blocked(&owner_, index()) || (other && network_.is_blocked(&other->owner_, index()));
+    const double seconds = std::max(now - answered_at_, 1e-9);
+    if (seconds < kAskFrom) return {seconds};
+    return {seconds, shut ? Silence::Way::shut : Silence::Way::open};
+  }
 
   /// The wire is cut: this end is told after a while.
   void hear_of_end() {

@@ -26,7 +26,7 @@ class ShapedNetwork::End final : public Lane, public std::enable_shared_from_thi
   void forget_outgoing(const LinkId&) override {}
   void forget_incoming(const LinkId&) override {}
   void close() override { open_ = false; }
-  double silence(double) override { return 0; }
+  Silence silence(double) override { return {}; }
   std::string name() const override { return fmt::format("shaped {}.{}", index(), epoch()); }
   monitor::PathView look() override { return {delivered_, handed_over_ - delivered_, 0, false, 0, 0}; }
   std::uint64_t handed_over() const override { return handed_over_; }

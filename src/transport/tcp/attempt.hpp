@@ -53,6 +53,8 @@ class Attempt {
   Verdict verdict() const { return verdict_; }
   /// What an error of advance() means for the next attempt.
   DialFailure failure() const { return failure_; }
+  /// The other end knows the secret.
+  bool is_proven() const { return stage_ == Stage::speaking || stage_ == Stage::listening || stage_ == Stage::done; }
   /// It ended before the other end said anything: somebody only looked whether there is a way.
   bool said_nothing() const { return stage_ == Stage::proving && !handshake_.heard(); }
 

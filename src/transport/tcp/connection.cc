@@ -32,14 +32,15 @@ constexpr std::size_t kBin = 64 << 10;
 }  // namespace
 
 Connection::Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std::shared_ptr<Poller> poller,
-                       LaneOwner& owner)
+                       LaneOwner& owner, WayProbe::Target listens)
     : Lane(index, epoch),
       socket_(std::move(socket)),
       name_(peer_name(socket_.get())),
+      local_(local_address(socket_.get()).value_or(SocketAddress())),
       poller_(std::move(poller)),
       owner_(owner),
-      id_(poller_->new_id()) {
-  if (auto local = local_address(socket_.get())) local_ = *local;
+      id_(poller_->new_id()),
+      way_(local_, std::move(listens)) {
   // What waits is to wait here rather than in the kernel, where nothing can overtake it.
   const int unsent = kUnsent;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
@@ -50,6 +51,7 @@ void Connection::close() {
   if (!socket_) return;
   poller_->remove(socket_.get(), id_);
   socket_.reset();
+  way_.reset();
   outgoing_.clear();
   incoming_.reset();
   landing_ = nullptr;
@@ -84,9 +86,11 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    // What the peer had sent before it went away is still to be read; then reading fails, too.
+    // What the peer had sent before it went away is still to be read. Not every error is seen by reading: the driver
+    // is to come here in any case.
     write_error_ = system_error(fmt::format("sending to {}", name_)).value();
     outgoing_.clear();
+    watch_writable(true);
     return 0;
   }
 }
@@ -150,7 +154,7 @@ bool Connection::flush() {
       outgoing_.pop_front();
     }
   }
-  watch_writable(!outgoing_.empty());
+  watch_writable(!outgoing_.empty() || write_error_);
   return moved;
 }
 
@@ -181,20 +185,27 @@ void Connection::forget_outgoing(const LinkId& link) {
 
 // By the kernel's acknowledgements, not the peer's: whatever the process there does, its kernel answers as long as
 // there is a way both ways. A window that is closed is asked about by the kernel itself; those probes are answered,
-// too.
-double Connection::silence(double now) {
+// too. What came out of order counts as answered: after a loss nothing else moves for a while. Answers may take as long
+// as they took of late. A look that comes late counts for little: this process, or its host, may have stood still.
+Silence Connection::silence(double now) {
   constexpr double kJustNow = 1e-9;
-  if (settled_ || !socket_) return 0;
+  constexpr double kLongestLook = 0.03;
+  constexpr double kLongestAnswer = 0.3;
+  if (settled_ || !socket_) return {};
   tcp_info info{};
   socklen_t bytes = sizeof info;
-  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return 0;
+  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
   const bool waits = info.tcpi_unacked > 0 || info.tcpi_probes > 1;
   settled_ = !waits && info.tcpi_notsent_bytes == 0 && outgoing_.empty();
-  if (!waits) answered_at_ = 0;
-  if (settled_) return 0;
-  if (waits && (answered_at_ == 0 || info.tcpi_bytes_acked != answered_)) answered_at_ = now;
-  answered_ = info.tcpi_bytes_acked;
-  return waits ? std::max(now - answered_at_, kJustNow) : kJustNow;
+  const std::uint64_t answered = info.tcpi_bytes_acked + info.tcpi_delivered;
+  const bool is_heard = !waits || looked_at_ == 0 || answered != answered_;
+  silent_ = is_heard ? 0 : silent_ + std::min(now - looked_at_, kLongestLook);
+  answered_ = answered;
+  looked_at_ = waits ? now : 0;
+  if (is_heard) way_.reset();
+  if (settled_) return {};
+  const double beyond = silent_ - std::min(info.tcpi_rtt * 1e-6, kLongestAnswer);
+  return beyond <= 0 ? Silence{kJustNow} : Silence{beyond, way_.ask(beyond)};
 }
 
 // Bytes in the socket are those that the kernel over there has not acknowledged. Where none of them are under way, it
@@ -232,11 +243,12 @@ bool Connection::receive() {
   while (socket_ && !failure_ && !drained && moved < kBytesPerPass) {
     std::size_t asked = 0;
     const std::size_t received = read_some(asked);
+    drained = received < asked;
     if (received == 0) break;
     moved += received;
-    drained = received < asked;
     took(received);
   }
+  if (write_error_ && !failure_ && (drained || --last_passes_ == 0)) break_off(*write_error_);
   if (moved != 0) count(poller_->counters().bytes_received, moved);
   if (moved != 0 && socket_ && !failure_) answer_reads();
   if (moved != 0 && socket_ && !failure_) owner_.pause(*this, !incoming_ && buffer_begin_ == buffer_end_);

@@ -20,19 +20,22 @@
 #include "base/net.hpp"
 #include "transport/lane.hpp"
 #include "transport/tcp/poller.hpp"
+#include "transport/tcp/way_probe.hpp"
 
 namespace tutti {
 
 class Connection final : public Lane {
  public:
-  Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std::shared_ptr<Poller> poller, LaneOwner& owner);
+  /// `listens`: where the peer can be asked whether there is a way to it.
+  Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std::shared_ptr<Poller> poller, LaneOwner& owner,
+             WayProbe::Target listens);
   ~Connection() override { close(); }
 
   void post(const FrameHeader& header, const std::byte* payload, bool keep) override;
   void forget_outgoing(const LinkId& link) override;
   void forget_incoming(const LinkId& link) override;
   void close() override;
-  double silence(double now) override;
+  Silence silence(double now) override;
   monitor::PathView look() override;
   std::uint64_t handed_over() const override { return written_; }
   std::string name() const override { return name_; }
@@ -48,6 +51,8 @@ class Connection final : public Lane {
   /// Why it is of no use any more, once it is.
   const std::optional<Error>& failure() const { return failure_; }
   bool peer_said_bye() const { return peer_said_bye_; }
+  /// Sending has failed: receive() takes what is still there, and then fails as well.
+  bool cannot_send() const { return write_error_.has_value(); }
   bool is_open() const { return static_cast<bool>(socket_); }
   /// Something is queued, or has not been acknowledged by the peer's kernel when silence() was last asked.
   bool is_unsettled() const { return !settled_ || !outgoing_.empty(); }
@@ -99,11 +104,14 @@ class Connection final : public Lane {
   std::size_t missing_ = 0;              // bytes of the payload not here yet
 
   bool settled_ = true;         // all that was written is known to be acknowledged by the peer's kernel
-  std::uint64_t answered_ = 0;  // bytes of it that were, when last asked
-  double answered_at_ = 0;      // when that last became more; 0: it does not wait
+  std::uint64_t answered_ = 0;  // bytes of it that were, and packets that came at all, when last asked
+  double silent_ = 0;           // seconds in which there were looks and that did not become more
+  double looked_at_ = 0;        // when last asked; 0: nothing waited
+  WayProbe way_;
 
   bool peer_said_bye_ = false;
   std::optional<Error> write_error_;
+  int last_passes_ = 8;  // of receive(), once sending has failed
   std::optional<Error> failure_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,9 +14,13 @@
 namespace tutti {
 namespace {
 
-constexpr double kDrivenTick = 0.01;         // seconds between looks whether callers still drive
-constexpr double kDetour = 1.0;              // seconds for a lane by way of a neighbour to be welcomed
-constexpr std::size_t kPendingLimit = 4096;  // strangers who connect and say nothing must not use up descriptors
+constexpr double kDrivenTick = 0.01;  // seconds between looks whether callers still drive
+constexpr double kDetour = 1.0;       // seconds for a lane by way of a neighbour to be welcomed
+// Connections that have not proven themselves: at most so many, and a share of the descriptors there may be.
+constexpr std::size_t kStrangers = 256;
+constexpr std::size_t kLeastStrangers = 16;
+constexpr rlim_t kShareOfDescriptors = 8;
+constexpr int kAcceptsPerTurn = 64;
 // Ids in the control epoll; attempts have those below, listeners those from kListeners on.
 constexpr std::uint64_t kListeners = std::uint64_t{1} << 32;
 constexpr std::uint64_t kDoorbell = std::uint64_t{1} << 33;
@@ -29,6 +34,12 @@ void add_to(int epoll, int descriptor, std::uint64_t id, std::uint32_t events, i
   ::epoll_ctl(epoll, operation, descriptor, &event);
 }
 
+std::size_t strangers_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kStrangers;
+  return std::clamp<std::size_t>(limit.rlim_cur / kShareOfDescriptors, kLeastStrangers, kStrangers);
+}
+
 }  // namespace
 
 Reception::Reception(Host& host, const JobKey& key, const ProcessId& own, std::vector<Fd> listeners, int data,
@@ -39,7 +50,8 @@ Reception::Reception(Host& host, const JobKey& key, const ProcessId& own, std::v
       data_(data),
       options_(options),
       control_(::epoll_create1(EPOLL_CLOEXEC)),
-      next_look_(std::move(next_look)) {
+      next_look_(std::move(next_look)),
+      strangers_limit_(strangers_limit()) {
   add_to(control_.get(), next_look_->descriptor(), kDoorbell, EPOLLIN);
   if (ports >= 0) add_to(control_.get(), ports, kPorts, EPOLLIN);
   for (Fd& each : listeners) listen(std::move(each));
@@ -104,34 +116,50 @@ void Reception::handle_control_events() {
     else if (id >= kRelays)
       advance_relay((id - kRelays) / 2);
     else if (id >= kListeners)
-      accept_all(id - kListeners);
+      accept_some(id - kListeners);
     else
       advance(id);
   }
 }
 
-void Reception::accept_all(std::size_t listener) {
-  while (true) {
+// Those that are left wait for the next turn: others want to get on, too.
+void Reception::accept_some(std::size_t listener) {
+  for (int taken = 0; taken < kAcceptsPerTurn; ++taken) {
     auto accepted = accept_one(listeners_[listener].get());
     if (!accepted) {
       // Out of descriptors, most likely: the listener stays readable, so look away for a while.
-      log::warn("{}", accepted.error().message);
+      complain(accepted.error().message);
       for (const Fd& each : listeners_) add_to(control_.get(), each.get(), 0, 0, EPOLL_CTL_DEL);
       listen_again_at_ = Deadline::in(0.1);
       return;
     }
     if (!*accepted) return;
     Accepted& connection = **accepted;
-    if (pending_.size() >= kPendingLimit) {
-      turn_away(connection.peer, fail(ErrorCode::refused, "too many connections that have not greeted").value());
-      continue;
-    }
+    make_room_for_stranger();
     // By the door come processes of this host.
     const SocketAddress from = connection.peer.family() == AF_UNIX ? SocketAddress::loopback() : connection.peer;
     add(Attempt::accepted(std::move(connection.connection), from, key_, own_, Deadline::in(options_.greeting_timeout),
                           [this](const LaneGreeting& hello) { return host_.judge(hello); }),
         nullptr);
   }
+}
+
+bool Reception::is_stranger(const Pending& pending) {
+  return !pending.dial && !pending.passage && !pending.attempt.is_proven();
+}
+
+// Peers prove themselves at once; of those who do not, the oldest has had the most time.
+void Reception::make_room_for_stranger() {
+  if (pending_.size() < strangers_limit_) return;
+  std::size_t strangers = 0;
+  std::optional<std::uint64_t> oldest;
+  for (const auto& [id, pending] : pending_) {
+    if (!is_stranger(pending)) continue;
+    if (!oldest) oldest = id;
+    ++strangers;
+  }
+  if (strangers < strangers_limit_) return;
+  give_up(*oldest, fail(ErrorCode::refused, "too many connections that do not prove themselves").value());
 }
 
 void Reception::listen_again() {
@@ -228,21 +256,28 @@ void Reception::give_up(std::uint64_t id, const Error& why) {
   Pending& pending = node.mapped();
   const DialFailure kind = pending.attempt.failure();
   const SocketAddress address = pending.attempt.address();
+  const bool said_nothing = why.code == ErrorCode::system && pending.attempt.said_nothing();
   { const Fd closed = pending.attempt.take(); }
   if (pending.passage) return pass_on(std::move(pending.passage));
+  // Whoever looks whether there is a way ends the connection without a word.
+  if (!pending.dial && said_nothing) return;
   if (!pending.dial) return turn_away(address, why);
   host_.on_dial_failed(*pending.dial, why, kind);
 }
 
 void Reception::turn_away(const SocketAddress& who, const Error& why) {
   host_.on_stranger();
+  complain(fmt::format("dropped a connection from {}: {}", who.to_string(), why.message));
+}
+
+// One line a second, however many there would be.
+void Reception::complain(const std::string& line) {
   if (!log_again_at_.passed()) {
     ++unlogged_;
     return;
   }
   log_again_at_ = Deadline::in(1.0);
-  log::warn("dropped a connection from {}: {}{}", who.to_string(), why.message,
-            unlogged_ == 0 ? "" : fmt::format(" (and {} more, not shown)", unlogged_));
+  log::warn("{}{}", line, unlogged_ == 0 ? "" : fmt::format(" (and {} more, not shown)", unlogged_));
   unlogged_ = 0;
 }
 

@@ -1,5 +1,6 @@
 // The one background thread of a process's TCP transport. It accepts and dials connections and sees them through their
-// handshakes, many at a time, each with a deadline; strangers are dropped and cost nobody anything. It hears of ports
+// handshakes, many at a time, each with a deadline; strangers are dropped and cost nobody anything: they may hold a
+// small share of the process's descriptors, and the oldest makes room for the next. It hears of ports
 // that lose or find their carrier, and has the host look after its lanes. While no caller drives the data connections
 // (idle), it does that as well; while one does, they do not wake it.
 //
@@ -11,7 +12,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -94,16 +98,19 @@ class Reception {
   void run();
   int sleep_milliseconds(bool driven, double next_tick);
   void handle_control_events();
-  void accept_all(std::size_t listener);
+  void accept_some(std::size_t listener);
+  void make_room_for_stranger();
   void add(Attempt attempt, std::unique_ptr<Dial> dial, std::unique_ptr<Passage> passage = nullptr);
   void pass_on(std::unique_ptr<Passage> passage);
   void join(Fd one, Fd other);
   void advance_relay(std::uint64_t number);
   void advance(std::uint64_t id);
+  static bool is_stranger(const Pending& pending);
   void watch(std::uint64_t id, Pending& pending, int operation);
   void finish(std::uint64_t id);
   void give_up(std::uint64_t id, const Error& why);
   void turn_away(const SocketAddress& who, const Error& why);
+  void complain(const std::string& line);
   void check_deadlines();
   void listen_again();
 
@@ -115,7 +122,8 @@ class Reception {
   Options options_;
   Fd control_;  // epoll of listeners, attempts, ports, and next_look_
   std::shared_ptr<NextLook> next_look_;
-  std::unordered_map<std::uint64_t, Pending> pending_;
+  std::map<std::uint64_t, Pending> pending_;  // the oldest first
+  std::size_t strangers_limit_;
   std::unordered_map<std::uint64_t, Passing> relays_;
   std::uint64_t next_id_ = 0;
   Deadline listen_again_at_;  // listeners are not watched until then

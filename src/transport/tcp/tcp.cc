@@ -163,7 +163,8 @@ bool Tcp::Impl::drive_one(std::uint64_t id, std::uint32_t events) {
   Connection& connection = *watched.connection;
   bool moved = false;
   if ((events & EPOLLOUT) != 0) moved = connection.flush();
-  if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && connection.receive()) {
+  const bool reads = (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 || connection.cannot_send();
+  if (reads && connection.receive()) {
     moved = true;
     if (hot_.load(std::memory_order_relaxed) != id) hot_.store(id, std::memory_order_relaxed);
   }

@@ -70,6 +70,7 @@ class Tcp::Impl final : public Reception::Host {
   struct Known {
     std::shared_ptr<Peer> peer;
     std::vector<SocketAddress> addresses;  // to dial; empty: it dials us
+    std::vector<SocketAddress> listens;    // where it does, as far as we were told
   };
 
   int source_ports() const {
@@ -87,7 +88,10 @@ class Tcp::Impl final : public Reception::Host {
   void give_up_lanes(const Ports::Change& lost);
   void try_again();
   void open_new_ports();
-  void take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer);
+  void take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer,
+                 WayProbe::Target listens);
+  /// Where a process listens at this address; none: not known.
+  std::optional<SocketAddress> listens_at(const ProcessId& process, const SocketAddress& address);
   void farewell();
 
   TcpOptions options_;

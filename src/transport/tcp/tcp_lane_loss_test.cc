@@ -1,11 +1,17 @@
 // Lanes that are lost, over real sockets: reset while nobody drives, silent after a pause, ended in their handshake, of
 // no use for sending. What was sent comes by another lane, or by the next incarnation, and soon.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <iterator>
 #include <random>
 
 #include "base/handshake.hpp"
@@ -23,31 +29,54 @@ constexpr auto kPause = 50ms;
 /// Generous, for machines that are busy: an idle pause must not cost seconds.
 constexpr double kSoon = 3.0;
 
-// Of this process, that are connected to loopback: ends them as a reset from the network would, and says how many.
-int reset_all_connections() {
-  int ended = 0;
-  for (int descriptor = 3; descriptor < kDescriptors; ++descriptor) {
-    const auto peer = peer_address(descriptor);
-    if (!peer || !peer->is_loopback()) continue;
-    const linger at_once{1, 0};
-    ::setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    if (::shutdown(descriptor, SHUT_RDWR) == 0) ++ended;
-  }
-  return ended;
-}
-
-/// From now on, what comes to sockets of this process from or to this port is dropped, and nobody is told.
-int silence_port(std::uint16_t port) {
-  int silenced = 0;
-  sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
-  const sock_fprog program{1, &drop};
+/// Calls `what` with each connection between two sockets of this process.
+void for_each_own_connection(const std::function<void(int)>& what) {
+  std::vector<std::pair<int, std::uint16_t>> connections;  // with the port of the other end
+  std::vector<std::uint16_t> own_ports;
   for (int descriptor = 3; descriptor < kDescriptors; ++descriptor) {
     const auto local = local_address(descriptor);
     const auto peer = peer_address(descriptor);
-    if ((!local || local->port() != port) && (!peer || peer->port() != port)) continue;
-    if (::setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0) ++silenced;
+    if (!local || !peer || !peer->is_loopback()) continue;
+    connections.emplace_back(descriptor, peer->port());
+    own_ports.push_back(local->port());
   }
-  return silenced;
+  for (const auto& [descriptor, port] : connections)
+    if (std::find(own_ports.begin(), own_ports.end(), port) != own_ports.end()) what(descriptor);
+}
+
+/// Ends them as a reset from the network would, and says how many.
+int reset_all_connections() {
+  int ended = 0;
+  for_each_own_connection([&](int descriptor) {
+    const linger at_once{1, 0};
+    ::setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    if (::shutdown(descriptor, SHUT_RDWR) == 0) ++ended;
+  });
+  return ended;
+}
+
+/// Sockets whose own port or whose peer's is this one.
+std::vector<int> sockets_of(std::uint16_t port) {
+  std::vector<int> found;
+  for (int descriptor = 3; descriptor < kDescriptors; ++descriptor) {
+    const auto local = local_address(descriptor);
+    const auto peer = peer_address(descriptor);
+    if ((local && local->port() == port) || (peer && peer->port() == port)) found.push_back(descriptor);
+  }
+  return found;
+}
+
+/// From now on, whatever comes to these sockets is dropped, and nobody is told.
+void silence(const std::vector<int>& sockets) {
+  sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program{1, &drop};
+  for (const int socket : sockets)
+    ASSERT_EQ(::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+}
+
+void heal(const std::vector<int>& sockets) {
+  const int unused = 0;
+  for (const int socket : sockets) ::setsockopt(socket, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused);
 }
 
 TcpOptions two_rails() {
@@ -111,13 +140,127 @@ TEST(TcpLaneLoss, ARailThatFellSilentDuringAPauseIsReplaced) {
     bring_up(pair, ends, "lane 1");
     const auto& dialed = pair.a->endpoint().id < pair.b->endpoint().id ? pair.b : pair.a;
     std::this_thread::sleep_for(kPause);
-    ASSERT_GE(silence_port(dialed->endpoint().addresses[rail].port()), 3) << "both ends, and what listens";
+    const auto sockets = sockets_of(dialed->endpoint().addresses[rail].port());
+    ASSERT_EQ(sockets.size(), 3u) << "both ends, and what listens";
+    silence(sockets);
     const auto start = std::chrono::steady_clock::now();
     const auto data = pattern(1000000, 6);
     EXPECT_EQ(pass(pair, ends, data, 100000, true), data) << "rail " << rail;
     EXPECT_LT(seconds_since(start), kSoon) << "rail " << rail;
     EXPECT_EQ(ends.send->error(), nullptr);
   }
+}
+
+// Packets were lost, and TCP sends them again in its own time; the host is there.
+TEST(TcpLaneLoss, ASilentLaneIsKeptWhileItsHostAnswersBesideIt) {
+  const Pair pair(two_rails());
+  Ends ends = open(pair);
+  bring_up(pair, ends, "lane 1");
+  const auto& dialed = pair.a->endpoint().id < pair.b->endpoint().id ? pair.b : pair.a;
+  const auto lanes = [&] { return pair.a->describe_lanes(pair.b->endpoint().id); };
+  const std::string before = lanes();
+  const auto all = sockets_of(dialed->endpoint().addresses[0].port());
+  std::vector<int> connections;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(connections),
+               [](int socket) { return peer_address(socket).has_value(); });
+  ASSERT_EQ(connections.size(), 2u);
+  silence(connections);
+  bool suspected = false;
+  const auto data = pattern(100000, 6);
+  std::vector<std::byte> landing(data.size());
+  ends.recv->expect(landing.data(), landing.size(), kTag);
+  ASSERT_TRUE(pair.until([&] { return ends.send->send(data.data(), data.size(), kTag); }));
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(pair.until([&] {
+    suspected = suspected || lanes().find("suspect") != std::string::npos;
+    return seconds_since(start) > 0.35;
+  }));
+  heal(connections);
+  EXPECT_TRUE(suspected) << lanes();
+  ASSERT_TRUE(pair.until([&] { return ends.recv->poll().has_value() && ends.send->released() == ends.send->sent(); }));
+  EXPECT_EQ(landing, data);
+  EXPECT_TRUE(pair.until([&] { return lanes() == before; })) << lanes() << " instead of " << before;
+}
+
+// The kernel cannot read what is to be sent: nothing comes in on that lane that would show it to be of no use.
+TEST(TcpLaneLoss, ALaneThatCannotSendIsReplaced) {
+  TcpOptions options;
+  options.lanes = 2;
+  const Pair pair(options);
+  Ends ends = open(pair);
+  bring_up(pair, ends, "lane 1");
+  const auto data = pattern(100000, 9);
+  void* const memory = ::mmap(nullptr, data.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memcpy(memory, data.data(), data.size());
+  ASSERT_EQ(::mprotect(memory, data.size(), PROT_NONE), 0);
+  std::vector<std::byte> landing(data.size());
+  ends.recv->expect(landing.data(), landing.size(), kTag);
+  ASSERT_TRUE(pair.until([&] { return ends.send->send(static_cast<std::byte*>(memory), data.size(), kTag); }));
+  ASSERT_EQ(::mprotect(memory, data.size(), PROT_READ), 0);
+  EXPECT_TRUE(pair.until([&] { return ends.recv->poll().has_value() && ends.send->released() == ends.send->sent(); }));
+  EXPECT_EQ(landing, data);
+  EXPECT_EQ(ends.send->error(), nullptr);
+  ends.send.reset();
+  ::munmap(memory, data.size());
+}
+
+// Another process makes idle connections, more than this one may have descriptors.
+TEST(TcpLaneLoss, StrangersTakeNeitherTheDescriptorsNorTheWayBack) {
+  constexpr int kStrangers = 1500;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  if (before.rlim_max < kStrangers + 100) GTEST_SKIP() << "needs a hard limit of 1,600 descriptors";
+  int orders[2];
+  int answers[2];
+  ASSERT_EQ(::pipe(orders), 0);
+  ASSERT_EQ(::pipe(answers), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit all{before.rlim_max, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &all);
+    ::close(orders[1]);
+    SocketAddress target;
+    if (::read(orders[0], &target, sizeof target) != sizeof target) ::_exit(1);
+    for (int i = 0; i < kStrangers; ++i) {
+      const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+      if (::connect(socket, target.raw(), target.length) != 0) ::_exit(2);
+    }
+    (void)!::write(answers[1], "r", 1);
+    char end = 0;
+    (void)!::read(orders[0], &end, 1);
+    ::_exit(0);
+  }
+  ::close(orders[0]);
+  ::close(answers[1]);
+  const rlimit usual{1024, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+  {
+    const Pair pair;
+    Ends ends = open(pair);
+    bring_up(pair, ends, "lane 0");
+    const auto& dialed = pair.a->endpoint().id < pair.b->endpoint().id ? pair.b : pair.a;
+    const SocketAddress target = dialed->endpoint().addresses.front();
+    ASSERT_EQ(::write(orders[1], &target, sizeof target), static_cast<ssize_t>(sizeof target));
+    pollfd ready{answers[0], POLLIN, 0};
+    ASSERT_EQ(::poll(&ready, 1, 30'000), 1);
+    char answer = 0;
+    EXPECT_EQ(::read(answers[0], &answer, 1), 1);
+    std::vector<Fd> files;
+    for (int i = 0; i < 500; ++i) files.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    EXPECT_TRUE(std::all_of(files.begin(), files.end(), [](const Fd& file) { return file.get() >= 0; }));
+    reset_all_connections();
+    const auto data = pattern(300000, 2);
+    EXPECT_EQ(pass(pair, ends, data, 100000, true), data);
+    EXPECT_EQ(ends.send->error(), nullptr);
+  }
+  ::close(orders[1]);
+  ::close(answers[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(TcpLaneLoss, AConnectionThatEndsDuringItsHandshakeIsTriedAgain) {

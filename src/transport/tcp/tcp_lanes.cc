@@ -43,6 +43,7 @@ std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) 
         endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string();
     Known& known = find_or_make(key, name, dials ? endpoint.addresses.size() : ways_.announced());
     peer = known.peer;
+    if (known.listens.empty()) known.listens = endpoint.addresses;
     if (!dials || !known.addresses.empty()) return peer;
     known.addresses = endpoint.addresses;
   }
@@ -105,7 +106,10 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
     const std::lock_guard lock(mutex_);
     peer = find_or_make({greeting.from, false}, peer_name(socket.get()), ways_.announced()).peer;
   }
-  take_lane(std::move(socket), greeting.lane, greeting.epoch, peer);
+  const auto from = peer_address(socket.get());
+  WayProbe::Target listens;
+  if (from) listens = [this, id = greeting.from, from = *from] { return listens_at(id, from); };
+  take_lane(std::move(socket), greeting.lane, greeting.epoch, peer, std::move(listens));
 }
 
 Attempt::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
@@ -122,13 +126,28 @@ Attempt::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
 }
 
 void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {
-  if (const auto peer = find(dial.peer)) take_lane(std::move(socket), dial.lane.index, dial.lane.epoch, peer);
+  const auto peer = find(dial.peer);
+  if (!peer) return;
+  WayProbe::Target listens;
+  if (dial.rail.door.empty()) listens = [remote = dial.rail.remote] { return std::optional(remote); };
+  take_lane(std::move(socket), dial.lane.index, dial.lane.epoch, peer, std::move(listens));
 }
 
-void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer) {
+std::optional<SocketAddress> Tcp::Impl::listens_at(const ProcessId& process, const SocketAddress& address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find({process, false});
+  if (found == peers_.end()) return std::nullopt;
+  for (const SocketAddress& each : found->second.listens)
+    if (each.with_port(0) == address.with_port(0)) return each;
+  return std::nullopt;
+}
+
+void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer,
+                          WayProbe::Target listens) {
   {
     const std::lock_guard lock(peer->mutex());
-    const auto connection = std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer);
+    const auto connection =
+        std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer, std::move(listens));
     watch(connection, peer);
     if (!peer->lane_up(connection)) connection->close();
   }
@@ -254,7 +273,9 @@ void Tcp::Impl::follow(const Endpoint& endpoint) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = peers_.find({endpoint.id, false});
-    if (found == peers_.end() || found->second.addresses.empty() || endpoint.addresses.empty()) return;
+    if (found == peers_.end() || endpoint.addresses.empty()) return;
+    found->second.listens = endpoint.addresses;
+    if (found->second.addresses.empty()) return;
     found->second.addresses = endpoint.addresses;
     peer = found->second.peer;
   }
