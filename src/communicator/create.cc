@@ -225,10 +225,9 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
     return tl::unexpected(joined.error());
   const auto job =
       std::make_shared<Job>(std::move(control_), std::move(tcp_), std::move(all->endpoints), rank, secret_);
-  const std::uint64_t id = all->identity.id;
-  auto impl = CommunicatorImpl::create(job, std::move(all->identity), std::move(*segment_), options);
+  auto impl = CommunicatorImpl::create(job, all->identity, std::move(*segment_), options);
   if (!impl) {
-    report_failure(*job, id, rank, impl.error());
+    report_failure(*job, all->identity, impl.error());
     return impl;
   }
   job->watch();
@@ -236,14 +235,14 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
   return impl;
 }
 
-void report_failure(Job& job, std::uint64_t id, int rank, const Error& error) {
+void report_failure(Job& job, const Identity& identity, const Error& error) {
   Message message;
   message.kind = Message::Kind::broken;
-  message.from = rank;
+  message.from = identity.rank;
   message.code = error.code;
-  message.peer = rank;
-  message.text = fmt::format("rank {} could not join: {}", rank, error.message);
-  job.broadcast(id, message);
+  message.peer = identity.rank;
+  message.text = fmt::format("rank {} could not join: {}", identity.rank, error.message);
+  job.broadcast(identity.id, identity.processes(), message);
 }
 
 Deadline join_deadline(const Options& options) {

@@ -39,7 +39,7 @@ class Entrant {
 };
 
 /// Tells the other ranks of a communicator to be, which wait for this one, that it could not make its part of it.
-void report_failure(Job& job, std::uint64_t id, int rank, const Error& error);
+void report_failure(Job& job, const Identity& identity, const Error& error);
 
 Deadline join_deadline(const Options& options);
 

@@ -168,11 +168,9 @@ Result<Communicator> Communicator::shrink(const ShrinkOptions& options) {
   }
   Identity identity = identity_of(*impl_, survivors->members, names, 0x736872);
   identity.seats = impl_->identity().seats.after_loss(survivors->members);
-  const std::uint64_t id = identity.id;
-  const int own = identity.rank;
-  auto impl = CommunicatorImpl::create(impl_->job(), std::move(identity), std::move(*segment), impl_->options());
+  auto impl = CommunicatorImpl::create(impl_->job(), identity, std::move(*segment), impl_->options());
   if (!impl) {
-    report_failure(*impl_->job(), id, own, impl.error());
+    report_failure(*impl_->job(), identity, impl.error());
     return tl::unexpected(impl.error());
   }
   return Communicator(std::move(*impl));

@@ -46,6 +46,13 @@ struct Identity {
   bool pull = false;     // every rank can read the memory of every other of its host
   std::vector<Member> members;
   Seats seats;
+
+  /// Of all ranks, as the job counts them.
+  std::vector<int> processes() const {
+    std::vector<int> found;
+    for (const Member& member : members) found.push_back(member.process);
+    return found;
+  }
 };
 
 /// What a call must share with an earlier one to run as that was bound, on its own buffers.

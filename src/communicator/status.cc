@@ -115,9 +115,7 @@ std::string CommunicatorImpl::describe_lanes(int peer) const {
 
 /// To all ranks, and to nobody else: processes without a rank here would keep it for a communicator they never get.
 void CommunicatorImpl::tell_all(const Message& message) {
-  std::vector<int> processes;
-  for (const Member& member : identity_.members) processes.push_back(member.process);
-  job_->broadcast(identity_.id, std::move(processes), message);
+  job_->broadcast(identity_.id, identity_.processes(), message);
 }
 
 /// Asks the ranks of other hosts what they run, once a second at most.
