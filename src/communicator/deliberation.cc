@@ -26,7 +26,9 @@ Deliberation::Deliberation(const CommunicatorImpl& impl, ShrinkOptions options)
       rank_(impl.rank()),
       options_(std::move(options)),
       agreement_(impl.size(), impl.rank(), {options_.seconds, kGrace}, options_.quorum) {
-  for (const Member& member : impl.identity().members) processes_.push_back(member.process);
+  processes_ = impl.identity().processes();
+  for (int rank = 0; rank < impl.size(); ++rank)
+    if (rank != rank_) others_.push_back(rank);
 }
 
 std::uint32_t Deliberation::number() const {
@@ -50,6 +52,10 @@ Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
   }
   impl.on_agreement([self = shared_from_this()](const Message& message) { return self->hear(message); });
   std::unique_lock lock(mutex_);
+  if (number_ > 1) {
+    tell_number(lock, others_);
+    lock.lock();
+  }
   while (!agreement_.result() && !failure_) {
     flush(lock);
     if (agreement_.result() || failure_) break;
@@ -81,27 +87,32 @@ bool Deliberation::hear(const Message& message) {
   const bool over = agreement_.result() || failure_;
   if (message.number > number_ && over) return false;
   if (message.number < number_) {
-    if (!over) tell_number(lock, message.from);
+    const int behind[1] = {message.from};
+    if (!over) tell_number(lock, behind);
     return true;
   }
-  if (message.number > number_) restart(message.number);
+  const bool ahead = message.number > number_;
+  if (ahead) restart(message.number);
   if (!message.body.empty()) agreement_.on_message(now(), message.from, message.body);
   flush(lock);
   changed_.notify_all();
+  if (ahead) tell_number(lock, others_);
   return true;
 }
 
-// A rank that is behind hears of the number by a message that says nothing else.
-void Deliberation::tell_number(std::unique_lock<std::mutex>& lock, int rank) {
-  const auto job = job_.lock();
-  if (job == nullptr || rank < 0 || static_cast<std::size_t>(rank) >= processes_.size()) return;
+// Ranks that are behind hear of the number by a message that says nothing else. Leaves the mutex unlocked.
+void Deliberation::tell_number(std::unique_lock<std::mutex>& lock, std::span<const int> ranks) {
   Message message;
   message.kind = Message::Kind::agreement;
   message.from = rank_;
-  message.to = rank;
   message.number = number_;
   lock.unlock();
-  (void)job->send(id_, processes_[static_cast<std::size_t>(rank)], message);  // it asks again
+  const auto job = job_.lock();
+  for (const int rank : ranks) {
+    if (job == nullptr || rank < 0 || static_cast<std::size_t>(rank) >= processes_.size()) continue;
+    message.to = rank;
+    (void)job->send(id_, processes_[static_cast<std::size_t>(rank)], message);  // Job::send reports what fails
+  }
 }
 
 // Unlocked while it sends: in one process delivery may come back to us.

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "communicator/message.hpp"
@@ -38,7 +39,7 @@ class Deliberation : public std::enable_shared_from_this<Deliberation> {
  private:
   void restart(std::uint32_t number);
   void take_losses(const CommunicatorImpl& impl);
-  void tell_number(std::unique_lock<std::mutex>& lock, int rank);
+  void tell_number(std::unique_lock<std::mutex>& lock, std::span<const int> ranks);
   void flush(std::unique_lock<std::mutex>& lock);
 
   const std::weak_ptr<Job> job_;
@@ -46,6 +47,7 @@ class Deliberation : public std::enable_shared_from_this<Deliberation> {
   const int rank_;
   const ShrinkOptions options_;
   std::vector<int> processes_;  // of each rank, as the job counts them
+  std::vector<int> others_;     // the ranks but this one
 
   mutable std::mutex mutex_;  // what follows
   std::condition_variable changed_;

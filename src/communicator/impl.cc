@@ -206,7 +206,10 @@ void CommunicatorImpl::on_agreement(const AgreementHandler& handler) {
 void CommunicatorImpl::hear_agreement(const AgreementHandler& handler, const Message& message) {
   if (handler != nullptr && handler(message)) return;
   const std::lock_guard lock(mutex_);
-  early_agreement_.push_back(message);
+  if (Agreement::is_withdrawal(size(), message.from, message.body))
+    std::erase_if(early_agreement_, [&](const Message& each) { return each.from == message.from; });
+  else
+    early_agreement_.push_back(message);
 }
 
 /// Makes the memory of calls that fail their callers' again: when this returns, nobody else touches it. Peers of other

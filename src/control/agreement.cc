@@ -60,6 +60,16 @@ void Agreement::on_message(double now, int from, std::span<const std::byte> byte
   receive(now, from, bytes);
 }
 
+bool Agreement::is_withdrawal(int members, int from, std::span<const std::byte> bytes) {
+  WireReader in(bytes);
+  const auto kind = in.get<Kind>();
+  if (kind == Kind::refuse) return true;
+  if (kind != Kind::dead || from < 0 || from >= members) return false;
+  in.get_set(members);
+  const Members presumed = in.get_set(members);
+  return in.complete() && presumed[from];
+}
+
 void Agreement::on_death(double now, Loss loss) {
   const int member = loss.member;
   if (member < 0 || member >= members_) return;

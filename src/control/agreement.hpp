@@ -74,6 +74,9 @@ class Agreement {
   void start(double now, std::span<const Loss> losses, Blob blob);
   /// Messages that come before start() are kept. Malformed ones are ignored.
   void on_message(double now, int from, std::span<const std::byte> bytes);
+  /// Whether a member says with this message that it takes part no more. To one that has not started it then means as
+  /// much as if the other had not started, either: it may do so again.
+  static bool is_withdrawal(int members, int from, std::span<const std::byte> bytes);
   /// A death that was presumed may be told again, once it is known.
   void on_death(double now, Loss loss);
   void tick(double now);

