@@ -129,8 +129,19 @@ void StoreLoop::handle(Id id) {
     accept_all(listeners_[id - 1].get());
 }
 
+// With as many strangers as there may be, newcomers wait in the listener's queue for a moment: when many ranks start at
+// once, each needs a little time to prove itself, and one that is dropped would take its secret for wrong.
+bool StoreLoop::make_room() {
+  if (strangers_ < stranger_limit_) return true;
+  const auto oldest = oldest_stranger();
+  if (oldest == connections_.end()) return true;
+  if (kStrangerSeconds - oldest->second.deadline.seconds_left() < kFairSeconds) return false;
+  return drop_oldest_stranger("too many connections that have not asked to join");
+}
+
 void StoreLoop::accept_all(int listener) {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (!make_room()) return std::this_thread::sleep_for(std::chrono::milliseconds(1));
     auto accepted = accept_one(listener);
     if (!accepted) {
       // Out of descriptors. The connection stays queued; make room, or wait a moment rather than spin on it.
@@ -143,7 +154,6 @@ void StoreLoop::accept_all(int listener) {
 }
 
 void StoreLoop::welcome(Accepted accepted) {
-  if (strangers_ >= stranger_limit_) drop_oldest_stranger("too many connections that have not asked to join");
   const Id id = next_id_++;
   Handshake handshake(Side::acceptor, Purpose::bootstrap, key_, accepted.peer);
   Connection connection{.socket = std::move(accepted.connection),
@@ -158,10 +168,14 @@ void StoreLoop::welcome(Accepted accepted) {
   serve(id);
 }
 
-bool StoreLoop::drop_oldest_stranger(const std::string& why) {
-  const auto oldest = std::find_if(connections_.begin(), connections_.end(), [](const auto& entry) {
+std::map<StoreLoop::Id, StoreLoop::Connection>::iterator StoreLoop::oldest_stranger() {
+  return std::find_if(connections_.begin(), connections_.end(), [](const auto& entry) {
     return entry.second.phase == Phase::handshake || entry.second.phase == Phase::request;
   });
+}
+
+bool StoreLoop::drop_oldest_stranger(const std::string& why) {
+  const auto oldest = oldest_stranger();
   if (oldest == connections_.end()) return false;
   drop(oldest->first, oldest->second.peer.to_string() + ": " + why);
   return true;

@@ -47,6 +47,7 @@ class DropLog {
 class StoreLoop {
  public:
   static constexpr double kStrangerSeconds = 5;  // to prove the secret and ask to join
+  static constexpr double kFairSeconds = 0.3;    // of that, which everybody has
   static constexpr double kAnswerSeconds = 30;   // to take the answer
   /// How many connections may be open that have not asked to join: a quarter of the process's descriptors, which the
   /// application needs as well.
@@ -97,6 +98,8 @@ class StoreLoop {
   void handle(Id id);
   void accept_all(int listener);
   void welcome(Accepted accepted);
+  bool make_room();
+  std::map<Id, Connection>::iterator oldest_stranger();
   bool drop_oldest_stranger(const std::string& why);
   void serve(Id id);
   Result<std::optional<JoinRequest>> read_request(Connection& connection);

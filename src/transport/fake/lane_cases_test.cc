@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "transport/fake/conversation.hpp"
@@ -204,6 +205,41 @@ TEST(LaneCases, AnIncarnationThatIsOverStaysOver) {
   EXPECT_FALSE(network.connect(*one, *other, 0, 1));
   EXPECT_FALSE(network.connect(*one, *other, 0, 2));
   EXPECT_TRUE(network.connect(*one, *other, 0, 3));
+}
+
+// The sender has lost an incarnation that the receiver has not seen yet, and that may still come.
+TEST(LaneCases, AnIncarnationThatWasFencedBeforeItCameStaysOver) {
+  FakeNetwork network(1, {});
+  const auto one = std::make_shared<Peer>("one", PeerOptions{});
+  const auto other = std::make_shared<Peer>("other", PeerOptions{});
+  ASSERT_TRUE(network.connect(*one, *other, 0, 1));
+  FrameHeader fence;
+  fence.type = FrameType::fence;
+  fence.epoch = 1;
+  fence.lane = 1;
+  fence.lane_epoch = 1;
+  {
+    const std::lock_guard lock(other->mutex());
+    ASSERT_TRUE(other->complete(*other->lanes().front(), fence));
+  }
+  EXPECT_FALSE(network.connect(*one, *other, 1, 1));
+  EXPECT_TRUE(network.connect(*one, *other, 1, 2));
+}
+
+// Two lanes bring chunks and no answers. When the sender asks by the third what has come, it must hear of it before it
+// hears that it may send again.
+TEST(LaneCases, WhatHadComeOnALostLaneIsNotSentAgain) {
+  Two two(3);
+  Stream stream(*two.one, *two.other, 1900);
+  ASSERT_TRUE(two.until([&] { return stream.offer(); }));
+  ASSERT_TRUE(two.until([&] { return stream.all_acked(); }));
+  const std::uint64_t before = two.network.carried(0);
+  two.network.block(*two.other, 0);
+  two.network.block(*two.other, 1);
+  ASSERT_TRUE(stream.offer());
+  EXPECT_TRUE(two.until([&] { return stream.all_acked(); }));
+  EXPECT_GT(two.network.carried(0), before);
+  EXPECT_EQ(two.network.carried(1) + two.network.carried(2), 0u);
 }
 
 TEST(LaneCases, CopiedChunksComeThoughTheirSenderIsGone) {
