@@ -2,9 +2,9 @@
 //
 // launch() starts the ranks, forwards signals to them and waits for their ends. When a rank fails, the others are
 // ended (SIGTERM, after `grace` SIGKILL) unless keep_going. When the launcher itself is told to stop (SIGINT, SIGTERM),
-// it says so and passes the signal on; ranks that are still there after `grace`, or when it is told again, are killed. The job's secret and meeting point travel in the
-// environment only. Ranks die with the launcher, whatever kills it. Call it from the main thread of a process that
-// has no others (PR_SET_PDEATHSIG follows the thread that forks).
+// it says so and passes the signal on; ranks that are still there after `grace`, or when it is told again, are killed.
+// The job's secret and meeting point travel in the environment only. Ranks die with the launcher, whatever kills it.
+// Call it from the main thread of a process that has no others (PR_SET_PDEATHSIG follows the thread that forks).
 #pragma once
 
 #include <string>

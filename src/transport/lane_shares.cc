@@ -6,15 +6,15 @@ namespace tutti {
 namespace {
 
 constexpr double kEqual = 0.8;        // of the fastest lane's rate
-constexpr double kDeep = 4;           // chunks a lane may have outstanding
-constexpr double kDeepest = 12;       // the same, so that a lane slower by as much gets something to do, too
+constexpr double kDeep = 8;           // chunks a lane may have outstanding
+constexpr double kDeepest = 24;       // the same, so that a lane slower by as much gets something to do, too
 constexpr double kBusyFor = 0.002;    // seconds of work, where that is more
 constexpr double kMemory = 0.1;       // seconds of work that a lane's rate is taken from; older ones count half
 constexpr double kStandstill = 0.02;  // seconds: a sample that is longer may be one of a process that did not run,
 constexpr double kWorse = 8;          // unless it is expected to take long: it counts as at most so much worse
 constexpr double kTrialEvery = 0.15;  // seconds without a measurement
 constexpr double kTrialLost = 5;      // seconds until a trial is not waited for any more
-constexpr double kMargin = 1.25;      // a slow lane is expected to take so much longer than it did
+constexpr double kMargin = 1.6;       // a slow lane is expected to take so much longer than it did
 constexpr double kLearn = 1. / 64;    // of a delay that is longer than the one known
 constexpr double kDrift = 1e-3;       // seconds that clocks move apart in a second, at most: one may be slewed
 
