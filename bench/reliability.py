@@ -8,7 +8,7 @@ Exits with 1 if a job broke, whatever the figures.
 Every run is stored as it ends (BUILD/bench/reliability-runs.json), so that the bench can be interrupted and started
 again: it goes on with what is missing. --again forgets the runs of the parts that are named.
 
-  bench/reliability.py BUILD [--quick] [--only PART,...] [--again]
+  bench/reliability.py BUILD [--quick] [--only PART,...] [--runs N] [--again]
 """
 
 import argparse
@@ -354,6 +354,7 @@ def parse_arguments():
     parser.add_argument("build", type=Path)
     parser.add_argument("--quick", action="store_true", help="about a minute: a few runs of each part")
     parser.add_argument("--only", help="parts to run")
+    parser.add_argument("--runs", type=int, help="of each part, instead of what the targets ask for")
     parser.add_argument("--again", action="store_true", help="forget earlier runs")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of what is drawn")
     return parser, parser.parse_args()
@@ -372,7 +373,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     name = "reliability-quick" if arguments.quick else "reliability"
     store = Store(folder / f"{name}-runs.json", chosen if arguments.again or arguments.quick else [])
-    missing = {part: parts[part].runs - len(store.of(part)) for part in chosen}
+    missing = {part: (arguments.runs or parts[part].runs) - len(store.of(part)) for part in chosen}
     progress = Progress(sum(max(0, runs) for runs in missing.values()))
     progress.note(f"bench: seed {arguments.seed}")
     for part in chosen:
