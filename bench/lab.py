@@ -180,13 +180,6 @@ class Job:
                     found[int(name.strip()[4:])] = int(counters.split()[8])
         return [found[rail] for rail in sorted(found)]
 
-    def connections(self, rail, rank=0):
-        """How many TCP connections a rank's host has on a rail."""
-        network = f"{rail:02X}12C6"  # of 198.18.<rail>.N, as the kernel writes it, without N
-        with open(f"/proc/{self._ranks[rank].pid}/net/tcp", encoding="ascii") as file:
-            rows = [line.split() for line in file.readlines()[1:]]
-        return sum(words[1][2:8] == network and words[3] == "01" for words in rows)
-
     def said(self):
         """What all ranks have logged."""
         return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in self._errors)
