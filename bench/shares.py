@@ -163,9 +163,12 @@ class Bench:
     def start_on(self, rails):
         """Bytes per second on each rail, from 0.5 to 1.5 s after the first operation."""
         self.rails.mend(self.mbit)
-        for rail in range(rails, self.rails.rails):
-            for host in (1, 2):
-                self.rails.do("port_down", host, rail)
+        for rail in range(self.rails.rails):
+            for host, name in enumerate(self.rails.hosts, 1):
+                if rail < rails:
+                    self.rails.do("await_carrier", name, f"rail{rail}")  # the kernel tells of it late
+                else:
+                    self.rails.do("port_down", host, rail)
         with Job(self.program, self.rails, ("--collective", "all_reduce", "--bytes", 8 * MB)) as job:
             job.wait_for_operations(0)
             job.sleep_until(time.monotonic() + 0.5)
