@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "base/log.hpp"
@@ -113,7 +114,7 @@ Job::~Job() {
   }
   // Nobody can end them: they live as long as the process.
   log::warn("a job that has ended keeps its threads and ports: no thread could be started to close them");
-  [[maybe_unused]] const auto* const kept = new std::shared_ptr(shared);
+  [[maybe_unused]] const auto* const kept = new (std::nothrow) std::shared_ptr(shared);
   Departures::of_process().ended();
 }
 

@@ -14,7 +14,7 @@ constexpr double kStandstill = 0.02;  // seconds: a sample that is longer may be
 constexpr double kWorse = 8;          // unless it is expected to take long: it counts as at most so much worse
 constexpr double kTrialEvery = 0.15;  // seconds without a measurement
 constexpr double kTrialLost = 5;      // seconds until a trial is not waited for any more
-constexpr double kMargin = 1.6;       // a slow lane is expected to take so much longer than it did
+constexpr double kCaution = 0.09;     // a lane slower by n is expected to take so much times n longer than it did
 constexpr double kLearn = 1. / 64;    // of a delay that is longer than the one known
 constexpr double kDrift = 1e-3;       // seconds that clocks move apart in a second, at most: one may be slewed
 
@@ -135,7 +135,9 @@ void LaneShares::weigh() {
   next_trial_ = 1e300;
   for (Lane& lane : lanes_) {
     const double rate = lane.rate();
-    lane.cost = rate == 0 || rate > kEqual * fastest_ ? 1 : kMargin * fastest_ / rate;
+    const double slower = rate == 0 || rate > kEqual * fastest_ ? 1 : fastest_ / rate;
+    // The slower a lane, the longer all wait for a chunk too many on it.
+    lane.cost = slower == 1 ? 1 : slower * (1 + kCaution * slower);
     if (lane.cost > 1 && lane.cost < kDeepest) depth_ = std::max(depth_, (lane.cost + 1) * chunk);
     if (lane.is_up && fastest_ > 0 && (lane.cost > 1 || rate == 0))
       next_trial_ = std::min(next_trial_, lane.measured_at + kTrialEvery);
