@@ -194,6 +194,9 @@ double microseconds_each(int count, const std::function<void(int)>& body) {
 /// few changes of threads then, whatever those take here, and not a spin. Where others use the core as well, that is
 /// what a call waits for.
 TEST(Waiting, OnACoreThatTwoRanksShareTakesNoSpin) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own work takes longer than a spin";
+#endif
   auto all = Communicator::create_threads(2).value();
   bool busy = false;
   double change = 0;
@@ -208,8 +211,8 @@ TEST(Waiting, OnACoreThatTwoRanksShareTakesNoSpin) {
       int value = 1;
       ASSERT_TRUE(all[static_cast<std::size_t>(index)].all_reduce(&value, &value, 1, DataType::int32, Operator::max));
     });
-    if (call < 2 * change + 8) return;
-    busy = busy || change > 6;
+    if (call < 2 * change + 16) return;  // two spins take 40
+    busy = busy || change > 4;
   }
   if (busy) GTEST_SKIP() << "others use this core";
   FAIL() << "a call takes " << call << " us, two changes of threads " << change << " us";
