@@ -59,6 +59,9 @@ bench-reliability-quick: failover-build ## the same in a minute
 	@cmake --build $(BUILD) -j $(JOBS) --target failover_rank tcp_test
 	@bench/reliability.py $(BUILD) --quick
 
+bench-shares: failover-build ## how two rails share the work of a loop with pauses, when one slows down and recovers (6 minutes, root)
+	@bench/shares.py $(BUILD)
+
 bench-monitor: monitor-build ## what recording costs, and what it sees: tables, plots (10 minutes, root)
 	@bench/monitor_costs.py $(BUILD)
 	@bench/monitor_agent.py $(BUILD)
@@ -87,7 +90,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick test-labs
+.PHONY: bench-reliability bench-reliability-quick bench-shares test-labs
 failover-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
