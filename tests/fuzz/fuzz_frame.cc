@@ -22,7 +22,7 @@ class SilentLane final : public Lane {
   void forget_outgoing(const LinkId&) override {}
   void forget_incoming(const LinkId&) override {}
   void close() override {}
-  double silence(double) override { return 0; }
+  Silence silence(double) override { return {}; }
   std::string name() const override { return "fuzz"; }
 };
 
