@@ -8,8 +8,8 @@
 // ranks, what has not moved for five seconds. Nothing touches the caller's buffers after it.
 // Failure: every call returns a Status that names rank, peer and operation. After rank_died, mismatch, timed_out or
 // aborted the communicator is broken: every pending and later call fails with that error until shrink() (which gives a
-// working communicator of the survivors) or destruction. Nothing blocks without a deadline or an abort. One exception: a
-// call that fails waits until user operators on other ranks of the same process, which may use its buffers, return.
+// working communicator of the survivors) or destruction. Nothing blocks without a deadline or an abort. One exception:
+// a call that fails waits until user operators on other ranks of the same process, which may use its buffers, return.
 #pragma once
 
 #include <cstddef>
