@@ -103,7 +103,7 @@ class FakeNetwork::End final : public Lane, public std::enable_shared_from_this<
 
   /// A whole frame at once, as if the network had kept a copy.
   void deliver_again(const FrameHeader& header, const std::vector<std::byte>& payload) {
-    if (!open_ || cut_ || incoming_) return;
+    if (!open_ || !ready_ || cut_ || incoming_) return;
     begin(header);
     complete(header, payload);
   }
