@@ -73,12 +73,12 @@ class FakeRails final : public Rails {
   bool live_;
   Interrupts& interrupts_;
   Clock::time_point start_ = Clock::now();
+  std::vector<std::vector<std::byte>> buffers_;  // outlive the links, which may read them until they are closed
   FakeNetwork network_{1, {kDelay, 0, false}};
   std::shared_ptr<Peer> one_ = make_peer();
   std::shared_ptr<Peer> other_ = make_peer();
   std::unique_ptr<SendLink> send_ = one_->open_send({1, 0, 1, 0});
   std::unique_ptr<RecvLink> recv_ = other_->open_recv({1, 0, 1, 0});
-  std::vector<std::vector<std::byte>> buffers_;
   std::uint64_t expected_ = 0;
   std::uint64_t taken_ = 0;
   bool wrong_ = false;

@@ -97,7 +97,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
 
 void Connection::finished(const Outgoing& frame) {
   count(poller_->counters().frames_sent, 1);
-  if (frame.header.bytes != 0) count(poller_->counters().payload_sent, frame.header.bytes);
+  if (frame.header.type == FrameType::data) count(poller_->counters().payload_sent, frame.header.bytes);
   owner_.transmitted(*this, frame.header);
 }
 
@@ -352,7 +352,7 @@ bool Connection::complete_frame() {
   incoming_.reset();
   landing_ = nullptr;
   count(poller_->counters().frames_received, 1);
-  if (header.bytes != 0) count(poller_->counters().payload_received, header.bytes);
+  if (header.type == FrameType::data) count(poller_->counters().payload_received, header.bytes);
   if (header.type == FrameType::bye) {
     peer_said_bye_ = true;
     return true;
