@@ -176,7 +176,7 @@ TEST(BenchRankOnThreads, ChoosesTheNumberOfCallsByTheTimeTheyTakeUnlessItIsGiven
     if (given > 0)
       EXPECT_EQ(measured[0].iterations, given);
     else
-      EXPECT_GT(measured[0].iterations, 100) << measured[0].microseconds << " us a call";
+      EXPECT_GT(measured[0].iterations, 20) << measured[0].microseconds << " us a call";
   }
 }
 
