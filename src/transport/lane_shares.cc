@@ -9,12 +9,12 @@ constexpr double kEqual = 0.8;        // of the fastest lane's rate
 constexpr double kDeep = 8;           // chunks a lane may have outstanding
 constexpr double kDeepest = 24;       // the same, so that a lane slower by as much gets something to do, too
 constexpr double kBusyFor = 0.002;    // seconds of work, where that is more
-constexpr double kMemory = 0.1;       // seconds of work that a lane's rate is taken from; older ones count half
+constexpr double kMemory = 0.2;       // seconds of work that a lane's rate is taken from; older ones count half
 constexpr double kStandstill = 0.02;  // seconds: a sample that is longer may be one of a process that did not run,
 constexpr double kWorse = 8;          // unless it is expected to take long: it counts as at most so much worse
 constexpr double kTrialEvery = 0.15;  // seconds without a measurement
 constexpr double kTrialLost = 5;      // seconds until a trial is not waited for any more
-constexpr double kCaution = 0.09;     // a lane slower by n is expected to take so much times n longer than it did
+constexpr double kCaution = 0.03;     // a lane slower by n is expected to take so much times n longer than it did
 constexpr double kLearn = 1. / 64;    // of a delay that is longer than the one known
 constexpr double kDrift = 1e-3;       // seconds that clocks move apart in a second, at most: one may be slewed
 
@@ -78,10 +78,15 @@ void LaneShares::settle(double now) {
 }
 
 void LaneShares::measure(Lane& lane, double now) {
-  const double elapsed = std::max(lane.last_done - lane.sample.begins, 0.0);
+  const auto bytes = static_cast<double>(lane.sample.bytes);
+  double elapsed = std::max(lane.last_done - lane.sample.begins, 0.0);
+  if (lane.sample.from_idle && fastest_ != 0) elapsed = without_delay(elapsed, bytes / fastest_);
+  const bool is_long = !lane.sample.from_idle || lane.sample.bytes >= trial_bytes_;
+  if (is_long) lane.slow_at_length = bytes < kEqual * fastest_ * elapsed;
+  // A switch may take a chunk at once from a lane that rested, and the next one no faster than before.
+  if (!is_long && lane.slow_at_length && bytes > lane.rate() * elapsed) return;
   lane.measured_at = now;
-  if (!lane.sample.from_idle || fastest_ == 0) return count(lane, elapsed);
-  count(lane, without_delay(elapsed, static_cast<double>(lane.sample.bytes) / fastest_));
+  count(lane, elapsed);
 }
 
 // What the way takes whatever the bytes is the least that chunks took longer than on the fastest lane (`least`). Taking

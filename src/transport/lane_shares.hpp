@@ -84,7 +84,8 @@ class LaneShares {
     double seconds = 0;  // and the time they took
     double last_done = 0;
     double measured_at = 0;
-    double trial_at = 0;  // when the trial under way was posted; 0: none
+    bool slow_at_length = false;  // when it last had more than a chunk to do
+    double trial_at = 0;          // when the trial under way was posted; 0: none
     Sample sample;
 
     double rate() const { return seconds > 0 ? work / seconds : 0; }
