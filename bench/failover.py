@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How fast and how well traffic moves when network ports fail: two hosts as network namespaces, joined by two switched
-rails of equal, shaped rate, a rank each. Prints a table and writes BUILD/bench/failover.json (the bars) and
+rails of equal, shaped rate, a rank each. Prints a table and writes BUILD/bench/failover.json (the targets) and
 BUILD/bench/failover-*.svg (bandwidth over time). Needs root.
 
 A pause is the longest time between two operations' ends around the fault, less what an operation takes anyway, on the
@@ -10,7 +10,6 @@ rank that pauses longest. Bandwidth is what operations have brought, in bytes of
 """
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import timeline
 from lab import Job, LabError, Rails
+from results import Results
 from run import Progress
 
 PARTS = ("pauses", "bandwidth", "relay", "training", "failovers", "plots")
@@ -43,33 +43,6 @@ def parse_arguments():
     arguments.runs = arguments.runs or (5 if arguments.quick else 30)
     arguments.failovers = arguments.failovers or (50 if arguments.quick else 1000)
     return arguments
-
-
-class Results:
-    """Rows of the table, in the shape of the other benches' JSON."""
-
-    def __init__(self, progress):
-        self.rows, self._text, self._progress = [], [], progress
-
-    def add(self, what, unit, values, bar, at_least=False):
-        """The worst value is held against the bar."""
-        worst = min(values) if at_least else max(values)
-        met = worst >= bar if at_least else worst <= bar
-        self._append(what, unit, round(worst, 4), bar, met, f"{statistics.median(values):9.4g}", len(values))
-
-    def add_failed(self, what, unit, bar, why):
-        self._append(what, unit, None, bar, False, f"{'-':>9}", 0)
-        self._progress.note(f"bench: {what}: {why}")
-
-    def _append(self, what, unit, measured, bar, met, median, runs):
-        of_runs = f", worst of {runs}" if runs > 1 else ""
-        self.rows.append({"what": what + of_runs, "unit": unit, "measured": measured, "bar": bar, "met": met})
-        worst = f"{measured:9.4g}" if measured is not None else f"{'failed':>9}"
-        self._text.append(f"{what:76} {unit:>9} {median} {worst} {bar:8g} {runs:5}  {'yes' if met else 'NO'}")
-
-    def print(self):
-        print(f"\n{'':76} {'unit':>9} {'median':>9} {'worst':>9} {'bar':>8} {'runs':>5}  met")
-        print("\n".join(self._text))
 
 
 class Bench:
@@ -98,13 +71,13 @@ class Bench:
                                f"the median, {max(quiet):.1f} ms at worst")
         except LabError as error:
             self.progress.note(f"bench: pauses without a fault: {error}")
-        for what, fault, horizon, bar in (
+        for what, fault, horizon, target in (
                 ("port down, seen at its host: traffic flows again after", self.port_down, 0.4, 50),
                 ("silent loss: traffic flows again after", self.silent_loss, 1.0, 500)):
             try:
-                self.results.add(what, "ms", self.pauses_by(fault, horizon, what), bar)
+                self.results.add(what, "ms", self.pauses_by(fault, horizon, what), target)
             except LabError as error:
-                self.results.add_failed(what, "ms", bar, error)
+                self.results.add_failed(what, "ms", target, error)
 
     def port_down(self, host, rail):
         return self.rails.do("port_down", host, rail), lambda: self.rails.do("port_up", host, rail)
@@ -420,10 +393,7 @@ def main():
         sys.exit(f"bench: {error}")
     progress.end()
     if results.rows:
-        results.print()
-        (folder / "failover.json").write_text(json.dumps(results.rows, indent=1) + "\n")
-    missed = [row for row in results.rows if not row["met"]]
-    print(f"\nbars: {len(results.rows) - len(missed)} of {len(results.rows)} met; {folder}/failover.json, failover-*.svg")
+        results.print_and_write(folder / "failover.json")
 
 
 if __name__ == "__main__":
