@@ -191,11 +191,12 @@ void CommunicatorImpl::inquire(Operation& operation, int peer) {
   }
 }
 
-/// A transport that fails has most likely lost its peer. Control knows for sure, and more, a moment later.
+/// A transport that fails has most likely lost its peer. Control knows for sure, and more, a moment later: the peer may
+/// have told why it goes.
 Error CommunicatorImpl::blame(Error error) const {
   const Deadline verdict = Deadline::in(0.3);
   while (!broken_.load(std::memory_order_acquire) && !verdict.passed()) ::usleep(1000);
-  if (const Status known = status(); !known && known.error().code == ErrorCode::rank_died) return known.error();
+  if (const Status known = status(); !known) return known.error();
   error.code = ErrorCode::rank_died;
   error.message = fmt::format("rank {} died or cannot be reached ({})", error.peer, error.message);
   return error;
