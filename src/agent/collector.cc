@@ -6,8 +6,6 @@
 #include <array>
 #include <limits>
 
-#include "base/log.hpp"
-
 namespace tutti::agent {
 namespace {
 
@@ -99,9 +97,9 @@ void Collector::fail_at(double now, const std::string& why) {
     return;
   }
   retry_ = now + backoff_.next();
-  if (gate_.opens(now))
-    log::warn("the collector {}:{} takes no events, tried again with growing pauses: {}", where_.host, where_.port,
-              why);
+  log_.warn(fmt::format("the collector {}:{} takes no events, tried again with growing pauses: {}", where_.host,
+                        where_.port, why),
+            now);
 }
 
 }  // namespace tutti::agent

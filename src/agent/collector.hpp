@@ -53,7 +53,7 @@ class Collector {
   double give_up_ = 0;    // while connecting
   double connected_ = 0;  // since when
   Backoff backoff_{0.5, 30};
-  LogGate gate_;
+  RateLimitedLog log_{kLogInterval};
 };
 
 }  // namespace tutti::agent

@@ -1,6 +1,7 @@
 #include "agent/event_tail.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <filesystem>
 #include <set>
 
-#include "base/log.hpp"
 #include "monitor/folder.hpp"
 #include "monitor/recording.hpp"
 
@@ -92,9 +92,10 @@ void EventTail::open_new(const std::string& folder, const std::set<std::string>&
     if (!monitor::is_written(opened->second.file.get())) finish(opened->second, now);
     if (opened->second.file) ++open_here;
   }
-  if (left_out > 0 && gate_.opens(now))
-    log::warn("{}: {} recordings are not followed; of one folder, {} are open at a time (see ulimit -n)", folder,
-              left_out, folder_limit());
+  if (left_out > 0)
+    log_.warn(fmt::format("{}: {} recordings are not followed; of one folder, {} are open at a time (see ulimit -n)",
+                          folder, left_out, folder_limit()),
+              now);
 }
 
 std::size_t EventTail::folder_limit() {

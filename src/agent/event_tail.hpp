@@ -59,7 +59,7 @@ class EventTail {
   double realtime_offset_ = 0;
   std::map<std::string, Recording> recordings_;  // by path
   std::vector<SeenEvent> found_;                 // at this look
-  LogGate gate_;
+  RateLimitedLog log_{kLogInterval};
 };
 
 }  // namespace tutti::agent

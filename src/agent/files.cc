@@ -67,7 +67,7 @@ void EventFile::fail_at(double now, const std::string& why) {
   ++failures_;
   has_failed_ = true;
   retry_ = now + backoff_.next();
-  if (gate_.opens(now)) log::warn("events are not written to {}, tried again with growing pauses: {}", path_, why);
+  log_.warn(fmt::format("events are not written to {}, tried again with growing pauses: {}", path_, why), now);
 }
 
 void TextFile::write(double now, const std::string& text) {
@@ -79,7 +79,7 @@ void TextFile::write(double now, const std::string& text) {
   }
   ++failures_;
   due_ = now + std::max(interval_, backoff_.next());
-  if (gate_.opens(now)) log::warn("metrics are not written to {}: {}", path_, replaced.error().message);
+  log_.warn(fmt::format("metrics are not written to {}: {}", path_, replaced.error().message), now);
 }
 
 Status TextFile::replace(const std::string& text) const {

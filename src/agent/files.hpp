@@ -36,7 +36,7 @@ class EventFile {
   double retry_ = 0;
   double next_check_ = 0;  // whether the file is still where it was
   Backoff backoff_{1, 30};
-  LogGate gate_;
+  RateLimitedLog log_{kLogInterval};
   bool has_failed_ = false;
   std::uint64_t failures_ = 0;
 };
@@ -57,7 +57,7 @@ class TextFile {
   double interval_;
   double due_ = 0;
   Backoff backoff_{1, 60};
-  LogGate gate_;
+  RateLimitedLog log_{kLogInterval};
   std::uint64_t failures_ = 0;
 };
 

@@ -32,13 +32,6 @@ TEST(Backoff, DoublesUpToItsMostWithSomeChance) {
   EXPECT_LE(backoff.next(), 1);
 }
 
-TEST(LogGate, LetsOneLineThroughInAMinute) {
-  LogGate gate;
-  int lines = 0;
-  for (double now = 100; now < 400; now += 0.5) lines += gate.opens(now) ? 1 : 0;
-  EXPECT_EQ(lines, 5);
-}
-
 TEST(CpuBudget, MakesWorkWaitUntilItsShareIsEarned) {
   CpuBudget budget(0.002, 0.005);
   EXPECT_EQ(budget.wait(100), 0);

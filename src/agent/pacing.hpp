@@ -7,6 +7,8 @@
 #include <random>
 #include <utility>
 
+#include "base/rate_limited_log.hpp"
+
 namespace tutti::agent {
 
 /// Pauses that double from `first` to `most`, each shortened at random by up to a quarter, so that agents of many hosts
@@ -27,23 +29,7 @@ class Backoff {
   std::minstd_rand random_;
 };
 
-/// Lets a line of log through at most every `interval` seconds.
-class LogGate {
- public:
-  explicit LogGate(double interval = 60) : interval_(interval) {}
-
-  bool opens(double now) {
-    if (is_shut_ && now < next_) return false;
-    is_shut_ = true;
-    next_ = now + interval_;
-    return true;
-  }
-
- private:
-  double interval_;
-  double next_ = 0;
-  bool is_shut_ = false;
-};
+inline constexpr double kLogInterval = 60;  // seconds between warnings of one kind
 
 /// A share of a core, on average. Work may run ahead of it by `burst` seconds of CPU; then it waits.
 class CpuBudget {

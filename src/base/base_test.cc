@@ -2,14 +2,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <string>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/net.hpp"
+#include "base/rate_limited_log.hpp"
 #include "base/settings.hpp"
 #include "base/test_without_threads.hpp"
 #include "base/thread.hpp"
@@ -91,6 +94,22 @@ TEST(Deadline, NeverDoesNotPassAndZeroPassesAtOnce) {
   EXPECT_TRUE(Deadline::in(0).passed());
   EXPECT_EQ(Deadline::never().poll_milliseconds(7), 7);
   EXPECT_EQ(Deadline::in(-1).poll_milliseconds(), 0);
+}
+
+TEST(RateLimitedLog, LogsOneLinePerIntervalAndHowManyItStandsFor) {
+  RateLimitedLog log(1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(log.catch_up(99), RateLimitedLog::kNothingKept);
+  for (int line = 0; line < 4; ++line) log.warn(std::to_string(line), 100 + 0.1 * line);
+  EXPECT_EQ(log.catch_up(100.5), 101);
+  EXPECT_EQ(log.catch_up(101), RateLimitedLog::kNothingKept);
+  log.warn("4", 101.5);
+  log.warn("5", 102);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("warn: 0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("warn: 3 (and 2 more, not shown)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("warn: 5 (and 1 more, not shown)\n"), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
 }
 
 TEST(Fd, IsClosedInAForkedChildSoThatThePeerSeesTheParentsDeath) {

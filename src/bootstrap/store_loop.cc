@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint64_t kDoorbell = 0;  // epoll keys: the doorbell, the listeners, then connections
 constexpr int kAcceptsPerTurn = 64;     // so that a flood of newcomers does not starve those who are in
 
+double seconds_now() { return microseconds_since(0) * 1e-6; }
+
 Error make_error(ErrorCode code, std::string message, int peer = -1) {
   Error error;
   error.code = code;
@@ -28,29 +30,6 @@ Error make_error(ErrorCode code, std::string message, int peer = -1) {
 }
 
 }  // namespace
-
-void DropLog::say(const std::string& why) {
-  constexpr double kSeconds = 1;
-  if (unsaid_ > 1)
-    log::warn("dropped {} connections to the store, the last one: {}", unsaid_, why);
-  else
-    log::warn("dropped a connection to the store: {}", why);
-  unsaid_ = 0;
-  again_ = Deadline::in(kSeconds);
-}
-
-void DropLog::dropped(const std::string& why) {
-  ++unsaid_;
-  if (again_.passed())
-    say(why);
-  else
-    last_ = why;
-}
-
-Deadline DropLog::catch_up() {
-  if (unsaid_ > 0 && again_.passed()) say(last_);
-  return unsaid_ > 0 ? again_ : Deadline::never();
-}
 
 std::size_t StoreLoop::stranger_limit() {
   constexpr std::size_t kLeast = 16, kMost = 2048;
@@ -116,7 +95,7 @@ bool StoreLoop::over() const {
 }
 
 int StoreLoop::milliseconds_to_wait() const {
-  const Deadline of_connections = Deadline::earlier(next_expiry_, next_words_);
+  const Deadline of_connections = Deadline::earlier(next_expiry_, next_log_line_);
   return Deadline::earlier(Deadline::earlier(of_connections, patience_), late_warning_).poll_milliseconds(60000);
 }
 
@@ -354,7 +333,7 @@ void StoreLoop::left(Id id) {
 }
 
 void StoreLoop::drop(Id id, const std::string& why) {
-  drop_log_.dropped(why);
+  log_.warn(fmt::format("dropped a connection to the store: {}", why), seconds_now());
   erase(id);
 }
 
@@ -380,7 +359,9 @@ void StoreLoop::watch(Id id, Connection& connection) {
 }
 
 void StoreLoop::expire() {
-  next_words_ = drop_log_.catch_up();
+  const double now = seconds_now();
+  const double next = log_.catch_up(now);
+  next_log_line_ = next == RateLimitedLog::kNothingKept ? Deadline::never() : Deadline::in(next - now);
   if (late_warning_.passed()) {
     late_warning_ = Deadline::never();
     log::warn("{} not joined yet", attendance_.absent());

@@ -15,6 +15,7 @@
 #include "base/fd.hpp"
 #include "base/handshake.hpp"
 #include "base/net.hpp"
+#include "base/rate_limited_log.hpp"
 #include "bootstrap/attendance.hpp"
 #include "bootstrap/wire.hpp"
 
@@ -26,22 +27,6 @@ struct StoreProgress {
   bool answered = false;  // the join is decided, and all ranks that have come have been told
   bool over = false;      // the loop has ended
   int newcomers = 0;
-};
-
-/// Warnings about dropped connections: one a second, however many there are, with how many it stands for.
-class DropLog {
- public:
-  /// `why` names the peer.
-  void dropped(const std::string& why);
-  /// Says what was left unsaid, if its second is over; when to call it again.
-  Deadline catch_up();
-
- private:
-  void say(const std::string& why);
-
-  Deadline again_ = Deadline::in(0);
-  int unsaid_ = 0;
-  std::string last_;
 };
 
 class StoreLoop {
@@ -129,7 +114,7 @@ class StoreLoop {
   std::size_t strangers_ = 0;             // in phase handshake or request
   const std::size_t stranger_limit_ = stranger_limit();
   Deadline next_expiry_;
-  Deadline next_words_;  // of drop_log_
+  Deadline next_log_line_;
   Attendance attendance_;
   Deadline patience_;  // the least of those who wait
   double patience_was_ = 0;
@@ -137,7 +122,7 @@ class StoreLoop {
   bool complete_ = false;
   std::shared_ptr<const Blob> failure_;
   std::set<int> told_;  // ranks that were sent the failure
-  DropLog drop_log_;
+  RateLimitedLog log_;
 };
 
 }  // namespace tutti

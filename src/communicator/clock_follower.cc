@@ -6,8 +6,8 @@
 
 #include <fstream>
 
+#include "base/wire.hpp"
 #include "control/control.hpp"
-#include "control/wire.hpp"
 #include "monitor/recorder.hpp"
 
 namespace tutti {

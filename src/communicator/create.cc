@@ -4,12 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <sstream>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "base/wire.hpp"
 #include "bootstrap/launch.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "communicator/impl.hpp"
@@ -27,40 +27,24 @@ struct Introduction {
   std::vector<std::byte> control;
 
   Blob encode() const {
-    const std::uint32_t sizes[3] = {static_cast<std::uint32_t>(settings.size()),
-                                    static_cast<std::uint32_t>(endpoint.size()),
-                                    static_cast<std::uint32_t>(control.size())};
-    Blob blob(kFixedBytes + settings.size() + endpoint.size() + control.size());
-    std::byte* at = blob.data();
-    const auto put = [&](const void* data, std::size_t bytes) {
-      std::memcpy(at, data, bytes);
-      at += bytes;
-    };
-    put(&segment, sizeof segment);
-    put(sizes, sizeof sizes);
-    put(settings.data(), settings.size());
-    put(endpoint.data(), endpoint.size());
-    put(control.data(), control.size());
-    return blob;
+    WireWriter writer;
+    writer.put_struct(segment);
+    writer.put_text(settings);
+    writer.put_text(endpoint);
+    writer.put_bytes(control);
+    return writer.take();
   }
 
   static Result<Introduction> decode(const Blob& blob) {
+    WireReader reader(blob);
     Introduction introduction;
-    std::uint32_t sizes[3] = {};
-    if (blob.size() < kFixedBytes) return fail(ErrorCode::refused, "a rank's introduction is too short");
-    std::memcpy(&introduction.segment, blob.data(), sizeof introduction.segment);
-    std::memcpy(sizes, blob.data() + sizeof introduction.segment, sizeof sizes);
-    if (blob.size() - kFixedBytes != std::size_t{sizes[0]} + sizes[1] + sizes[2])
-      return fail(ErrorCode::refused, "a rank's introduction contradicts itself");
-    const std::byte* const rest = blob.data() + kFixedBytes;
-    introduction.settings.assign(reinterpret_cast<const char*>(rest), sizes[0]);
-    introduction.endpoint.assign(reinterpret_cast<const char*>(rest) + sizes[0], sizes[1]);
-    introduction.control.assign(rest + sizes[0] + sizes[1], rest + sizes[0] + sizes[1] + sizes[2]);
+    introduction.segment = reader.get_struct<SegmentName>();
+    introduction.settings = reader.get_text();
+    introduction.endpoint = reader.get_text();
+    introduction.control = reader.get_bytes();
+    if (!reader.complete()) return fail(ErrorCode::refused, "a rank's introduction is damaged");
     return introduction;
   }
-
- private:
-  static constexpr std::size_t kFixedBytes = sizeof(SegmentName) + 3 * sizeof(std::uint32_t);
 };
 
 /// Settings by which ranks exchange data, and more that must be the same on all ranks.

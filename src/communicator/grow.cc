@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "base/settings.hpp"
+#include "base/wire.hpp"
 #include "bootstrap/launch.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "communicator/calls.hpp"
 #include "communicator/create.hpp"
-#include "control/wire.hpp"
 
 namespace tutti {
 namespace {

@@ -31,8 +31,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "control/death.hpp"
-#include "control/wire.hpp"
 #include "tutti/error.hpp"
 #include "tutti/shrink.hpp"
 

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "base/door.hpp"
-#include "control/wire.hpp"
+#include "base/wire.hpp"
 
 namespace tutti {
 namespace {

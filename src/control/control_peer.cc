@@ -1,6 +1,6 @@
 #include "control/control_peer.hpp"
 
-#include "control/wire.hpp"
+#include "base/wire.hpp"
 
 namespace tutti {
 

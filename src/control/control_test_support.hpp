@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "control/control.hpp"
-#include "control/wire.hpp"
 
 namespace tutti::testing_support {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "control/wire.hpp"
+#include "base/wire.hpp"
 
 namespace tutti {
 

@@ -9,12 +9,12 @@
 #include <random>
 #include <thread>
 
+#include "base/wire.hpp"
 #include "control/control_peer.hpp"
 #include "control/mailbox.hpp"
 #include "control/overlay.hpp"
 #include "control/process_watch.hpp"
 #include "control/reactor.hpp"
-#include "control/wire.hpp"
 
 namespace tutti {
 namespace {

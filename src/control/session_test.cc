@@ -5,8 +5,8 @@
 #include <limits>
 #include <random>
 
+#include "base/wire.hpp"
 #include "control/frame.hpp"
-#include "control/wire.hpp"
 
 namespace tutti {
 namespace {

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/log.hpp"
-
 namespace tutti {
 namespace {
 
@@ -61,7 +59,7 @@ void Switchboard::accept_from(Listener& listener) {
   for (int taken = 0; taken < kAcceptsPerTurn; ++taken) {
     auto next = accept_one(listener.socket.get());
     if (!next) {
-      complain(fmt::format("accepting control connections: {}", next.error().message));
+      warn(fmt::format("accepting control connections: {}", next.error().message));
       for (Listener& each : listeners_) reactor_.change(each.watch, 0);
       listen_again_at_ = reactor_.now() + kDescriptorPause;
       return;
@@ -77,7 +75,7 @@ void Switchboard::make_room_for_stranger() {
   if (strangers_ < kStrangers) return;
   for (const auto& [id, entry] : connections_) {
     if (entry->dialed || entry->greeted || entry->busy) continue;
-    complain("too many connections that do not prove themselves; the oldest is dropped");
+    warn("too many connections that do not prove themselves; the oldest is dropped");
     return close(id);
   }
 }
@@ -141,7 +139,7 @@ void Switchboard::end(Id id, const Error& error) {
   const Entry& entry = *connections_.at(id);
   const bool tell = (entry.dialed || entry.greeted) && entry.connection.state() != ControlConnection::State::draining;
   if (!tell && !entry.greeted && error.code == ErrorCode::refused)
-    complain(fmt::format("a control connection was turned away: {}", error.message));
+    warn(fmt::format("a control connection was turned away: {}", error.message));
   const Error copy = error;
   const Ending ending{entry.connection.nobody_listens(), entry.connection.ended_in_order()};
   close(id);
@@ -169,7 +167,7 @@ void Switchboard::queue(Id id, std::span<const std::byte> frame) {
   Entry* entry = find(id);
   if (entry == nullptr) return;
   if (!entry->connection.queue(frame) && entry->connection.state() == ControlConnection::State::open)
-    complain(fmt::format("{} takes no control messages; the connection ends", entry->connection.name()));
+    warn(fmt::format("{} takes no control messages; the connection ends", entry->connection.name()));
   refresh(*entry);
 }
 
@@ -237,20 +235,6 @@ double Switchboard::expire() {
     end(id, error);
   }
   return late.empty() ? next : now;
-}
-
-void Switchboard::complain(const std::string& line) {
-  if (reactor_.now() < next_complaint_) {
-    ++unspoken_;
-    return;
-  }
-  next_complaint_ = reactor_.now() + 1;
-  if (unspoken_ != 0) {
-    log::warn("{} ({} more such events before it)", line, unspoken_);
-  } else {
-    log::warn("{}", line);
-  }
-  unspoken_ = 0;
 }
 
 }  // namespace tutti

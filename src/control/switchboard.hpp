@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rate_limited_log.hpp"
 #include "control/connection.hpp"
 #include "control/passages.hpp"
 #include "control/reactor.hpp"
@@ -104,7 +105,7 @@ class Switchboard {
   void announce(Id id, Entry& entry);
   void end(Id id, const Error& error);
   void refresh(Entry& entry);
-  void complain(const std::string& line);
+  void warn(const std::string& line) { log_.warn(line, reactor_.now()); }
 
   Reactor& reactor_;
   JobKey key_;
@@ -116,8 +117,7 @@ class Switchboard {
   Id next_id_ = 1;
   std::size_t strangers_ = 0;
   double listen_again_at_ = 0;  // out of descriptors until then; 0: listening
-  double next_complaint_ = 0;
-  std::size_t unspoken_ = 0;
+  RateLimitedLog log_;
 };
 
 }  // namespace tutti

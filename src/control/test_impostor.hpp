@@ -11,10 +11,10 @@
 
 #include "base/handshake.hpp"
 #include "base/net.hpp"
+#include "base/wire.hpp"
 #include "control/control_peer.hpp"
 #include "control/control_test_support.hpp"
 #include "control/frame.hpp"
-#include "control/wire.hpp"
 
 namespace tutti::testing_support {
 

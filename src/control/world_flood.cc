@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/log.hpp"
-#include "control/wire.hpp"
+#include "base/wire.hpp"
 #include "control/world.hpp"
 
 namespace tutti {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "control/wire.hpp"
+#include "base/wire.hpp"
 #include "control/world.hpp"
 
 namespace tutti {

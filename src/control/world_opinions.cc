@@ -13,7 +13,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
-#include "control/wire.hpp"
+#include "base/wire.hpp"
 #include "control/world.hpp"
 
 namespace tutti {

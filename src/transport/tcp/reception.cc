@@ -8,7 +8,6 @@
 
 #include <algorithm>
 
-#include "base/log.hpp"
 #include "base/thread.hpp"
 
 namespace tutti {
@@ -128,7 +127,7 @@ void Reception::accept_some(std::size_t listener) {
     auto accepted = accept_one(listeners_[listener].get());
     if (!accepted) {
       // Out of descriptors, most likely: the listener stays readable, so look away for a while.
-      complain(accepted.error().message);
+      warn(accepted.error().message);
       for (const Fd& each : listeners_) add_to(control_.get(), each.get(), 0, 0, EPOLL_CTL_DEL);
       listen_again_at_ = Deadline::in(0.1);
       return;
@@ -267,18 +266,7 @@ void Reception::give_up(std::uint64_t id, const Error& why) {
 
 void Reception::turn_away(const SocketAddress& who, const Error& why) {
   host_.on_stranger();
-  complain(fmt::format("dropped a connection from {}: {}", who.to_string(), why.message));
-}
-
-// One line a second, however many there would be.
-void Reception::complain(const std::string& line) {
-  if (!log_again_at_.passed()) {
-    ++unlogged_;
-    return;
-  }
-  log_again_at_ = Deadline::in(1.0);
-  log::warn("{}{}", line, unlogged_ == 0 ? "" : fmt::format(" (and {} more, not shown)", unlogged_));
-  unlogged_ = 0;
+  warn(fmt::format("dropped a connection from {}: {}", who.to_string(), why.message));
 }
 
 void Reception::check_deadlines() {

@@ -24,6 +24,7 @@
 #include "base/fd.hpp"
 #include "base/handshake.hpp"
 #include "base/net.hpp"
+#include "base/rate_limited_log.hpp"
 #include "base/relay.hpp"
 #include "transport/tcp/attempt.hpp"
 #include "transport/tcp/next_look.hpp"
@@ -110,7 +111,7 @@ class Reception {
   void finish(std::uint64_t id);
   void give_up(std::uint64_t id, const Error& why);
   void turn_away(const SocketAddress& who, const Error& why);
-  void complain(const std::string& line);
+  void warn(const std::string& line) { log_.warn(line, steady_seconds()); }
   void check_deadlines();
   void listen_again();
 
@@ -127,8 +128,7 @@ class Reception {
   std::unordered_map<std::uint64_t, Passing> relays_;
   std::uint64_t next_id_ = 0;
   Deadline listen_again_at_;  // listeners are not watched until then
-  Deadline log_again_at_ = Deadline::in(0);
-  std::uint64_t unlogged_ = 0;
+  RateLimitedLog log_;
 
   std::atomic<bool> stopping_{false};
   std::thread thread_;

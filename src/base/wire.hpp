@@ -19,6 +19,12 @@ class WireWriter {
   template <typename T>
   void put(T value) {
     static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
+    put_struct(value);
+  }
+  /// A plain struct, as it lies in memory.
+  template <typename T>
+  void put_struct(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
     put_raw(std::as_bytes(std::span(&value, 1)));
   }
   void put_bytes(std::span<const std::byte> bytes) {
@@ -49,6 +55,11 @@ class WireReader {
   template <typename T>
   T get() {
     static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
+    return get_struct<T>();
+  }
+  template <typename T>
+  T get_struct() {
+    static_assert(std::is_trivially_copyable_v<T>);
     T value{};
     if (const auto raw = get_raw(sizeof(T)); !raw.empty()) std::memcpy(&value, raw.data(), sizeof(T));
     return value;
