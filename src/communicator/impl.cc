@@ -185,6 +185,7 @@ std::vector<Loss> CommunicatorImpl::losses() const {
 std::uint32_t CommunicatorImpl::begin_agreement() {
   const std::lock_guard lock(mutex_);
   agreement_handler_ = nullptr;
+  ++agreement_handlers_;
   return ++agreements_;
 }
 
@@ -198,14 +199,31 @@ void CommunicatorImpl::on_agreement(const AgreementHandler& handler) {
   {
     const std::lock_guard lock(mutex_);
     agreement_handler_ = handler;
+    ++agreement_handlers_;
     early.swap(early_agreement_);
   }
-  for (const Message& message : early) hear_agreement(handler, message);
+  for (const Message& message : early) hear_agreement(message);
 }
 
-void CommunicatorImpl::hear_agreement(const AgreementHandler& handler, const Message& message) {
-  if (handler != nullptr && handler(message)) return;
-  const std::lock_guard lock(mutex_);
+/// A message that the handler does not take waits for the next one. The handler is called without the mutex: if another
+/// was set meanwhile, that one has taken what waited before it, and gets this message, too.
+void CommunicatorImpl::hear_agreement(const Message& message) {
+  while (true) {
+    AgreementHandler handler;
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (agreement_handler_ == nullptr) return keep_for_agreement(message);
+      handler = agreement_handler_;
+      number = agreement_handlers_;
+    }
+    if (handler(message)) return;
+    const std::lock_guard lock(mutex_);
+    if (number == agreement_handlers_) return keep_for_agreement(message);
+  }
+}
+
+void CommunicatorImpl::keep_for_agreement(const Message& message) {
   if (Agreement::is_withdrawal(size(), message.from, message.body))
     std::erase_if(early_agreement_, [&](const Message& each) { return each.from == message.from; });
   else

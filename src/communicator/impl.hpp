@@ -207,7 +207,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void close_profiler();
   void profile_entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv);
 
-  void hear_agreement(const AgreementHandler& handler, const Message& message);
+  void hear_agreement(const Message& message);
+  void keep_for_agreement(const Message& message);  // with the mutex held
 
   // status.cc
   void publish(Lane& lane, const Call& call, OperationTag tag);
@@ -269,7 +270,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::map<int, Message> answers_;
   std::map<int, Message> end_answers_;
   AgreementHandler agreement_handler_;
-  std::uint32_t agreements_ = 0;  // that have begun
+  std::uint64_t agreement_handlers_ = 0;  // how often it was set
+  std::uint32_t agreements_ = 0;          // that have begun
   std::vector<Message> early_agreement_;
 };
 

@@ -313,14 +313,8 @@ void CommunicatorImpl::hear(const Message& message) {
       end_answers_[message.from] = message;
       return;
     }
-    case Message::Kind::agreement: {
-      AgreementHandler handler;
-      {
-        const std::lock_guard lock(mutex_);
-        handler = agreement_handler_;
-      }
-      return hear_agreement(handler, message);
-    }
+    case Message::Kind::agreement:
+      return hear_agreement(message);
   }
 }
 

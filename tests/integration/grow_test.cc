@@ -75,6 +75,11 @@ class Grow : public testing::TestWithParam<Way> {
     tell_all("check");
     all_say("right");
   }
+  std::string all_said() {
+    std::string text;
+    for (const int process : living_) text += fmt::format("\nprocess {} said: {}", process, job_->said(process));
+    return text;
+  }
   std::string invited(int process) { return hear(process, "id").substr(3); }
 
   /// The processes are the ranks in this order; those that lived before say `word`, the others that they joined.
@@ -102,7 +107,7 @@ class Grow : public testing::TestWithParam<Way> {
     }
     tell_all("shrink");
     all_are("shrunk", living_);
-    EXPECT_LT(seconds_since(killed), kGoesOn);
+    EXPECT_LT(seconds_since(killed), kGoesOn) << "without rank " << rank << all_said();
   }
 
   /// The place of a rank that was lost is taken by a new process.
