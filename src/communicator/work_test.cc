@@ -159,7 +159,9 @@ TEST(Work, SubmittedWhileAnotherThreadSleepsIsTakenUpAtOnce) {
   sleeper.join();
   std::sort(own.begin(), own.end());
   std::sort(echo.begin(), echo.end());
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which make ours slower, and not the echo
   EXPECT_LT(own[50], 200 + 4 * echo[50]) << "microseconds, median; of waking a thread: " << echo[50];
+#endif
 }
 
 /// Runs two threads on one core, the first this process may use.
