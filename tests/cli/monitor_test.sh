@@ -3,31 +3,14 @@
 set -euo pipefail
 tutti=$1
 rank=$2
-work=$(mktemp -d)
+# shellcheck source=tests/cli/check.sh
+. "$(dirname "$0")/check.sh"
 TUTTI_MONITOR_DIR=$(mktemp -d /dev/shm/tutti_test.XXXXXX)
 export TUTTI_MONITOR_DIR
 job=
 trap 'if [ -n "$job" ]; then kill "$job" 2>/dev/null || true; wait "$job" 2>/dev/null || true; fi
   if [ -S "$work/tmux" ]; then tmux -S "$work/tmux" kill-server || true; fi
   rm -rf "$work" "$TUTTI_MONITOR_DIR"' EXIT
-cd "$work"
-
-fail() {
-  echo "FAILED: $*" >&2
-  for file in out err job; do
-    if [ -f "$file" ]; then sed "s/^/  $file: /" "$file" >&2; fi
-  done
-  exit 1
-}
-
-# Waits for a condition, not for a time; ctest's limit ends it when it never comes.
-wait_until() {
-  local deadline=$((SECONDS + 30))
-  until "$@" 2>/dev/null; do
-    [ "$SECONDS" -lt "$deadline" ] || fail "not within 30 s: $*"
-    sleep 0.05
-  done
-}
 
 status_says() {
   "$tutti" status >out 2>err || true
