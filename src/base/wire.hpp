@@ -14,6 +14,8 @@
 
 namespace tutti {
 
+using Blob = std::vector<std::byte>;
+
 class WireWriter {
  public:
   template <typename T>

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "base/wire.hpp"
-
 namespace tutti {
 namespace {
 

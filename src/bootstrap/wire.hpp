@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
 
-using Blob = std::vector<std::byte>;
 using AgreedSettings = std::vector<std::pair<std::string, std::string>>;
 
 inline constexpr std::size_t kMaxBlobBytes = 64 << 10;

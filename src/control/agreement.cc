@@ -9,18 +9,6 @@ namespace tutti {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kLastTerm = 1 << 30;  // no honest run comes near; keeps arithmetic on terms from the wire safe
-
-std::size_t count(const std::vector<bool>& set) {
-  return static_cast<std::size_t>(std::count(set.begin(), set.end(), true));
-}
-
-std::vector<int> listed(const std::vector<bool>& set) {
-  std::vector<int> members;
-  for (std::size_t member = 0; member < set.size(); ++member)
-    if (set[member]) members.push_back(static_cast<int>(member));
-  return members;
-}
 
 }  // namespace
 
@@ -133,10 +121,10 @@ void Agreement::receive_join(double now, int from, WireReader& in) {
   Join join;
   join.blob = in.get_bytes();
   if (in.get<std::uint8_t>() != 0) {
-    join.accepted = decode_proposal(in);
+    join.accepted = ShrinkProposal::decode(in, members_);
     if (!join.accepted) return;
   }
-  if (!in.complete() || term < 0 || term >= kLastTerm || leader_of(term) != self_) return;
+  if (!in.complete() || term < 0 || term >= Ballot::kLastTerm || leader_of(term) != self_) return;
   if (decision_) return send(from, encode_commit());
   if (result_) return send(from, encode_dead(Members(members_), only_self()));  // it gave up
   if (!open()) return;
@@ -161,7 +149,7 @@ void Agreement::receive_wait(double now, int from, WireReader& in) {
 
 void Agreement::receive_follow(double now, WireReader& in) {
   const int term = in.get<int>();
-  if (!in.complete() || term < 0 || term >= kLastTerm) return;
+  if (!in.complete() || term < 0 || term >= Ballot::kLastTerm) return;
   if (decision_) {
     if (leader_of(term) != self_) send(leader_of(term), encode_commit());
   } else if (open() && term > term_) {
@@ -172,7 +160,7 @@ void Agreement::receive_follow(double now, WireReader& in) {
 }
 
 void Agreement::receive_propose(double now, int from, WireReader& in) {
-  auto proposal = decode_proposal(in);
+  auto proposal = ShrinkProposal::decode(in, members_);
   if (!proposal || !in.complete() || proposal->blobs.size() != count(proposal->set)) return;
   if (leader_of(proposal->ballot.term) != from) return;
   if (decision_) return send(from, encode_commit());
@@ -266,7 +254,7 @@ bool Agreement::joins_are_complete() const {
 }
 
 void Agreement::propose(double now) {
-  Proposal proposal = fresh_proposal();
+  ShrinkProposal proposal = fresh_proposal();
   if (!may_go_on_with(proposal.set)) {
     // News that a death is known may be on its way.
     if (joins_are_complete()) refuse_at_ = std::min(refuse_at_, now + 2 * timing_.grace);
@@ -279,7 +267,7 @@ void Agreement::propose(double now) {
   }
   WireWriter out;
   out.put(Kind::propose);
-  encode(out, proposal, true);
+  proposal.encode(out, true);
   const Blob bytes = out.take();
   for (const int member : listed(proposal.set))
     if (member != self_ && !dead_[member]) send(member, bytes);
@@ -291,8 +279,8 @@ void Agreement::propose(double now) {
 }
 
 // Members that have joined and live.
-Agreement::Proposal Agreement::fresh_proposal() const {
-  Proposal proposal;
+ShrinkProposal Agreement::fresh_proposal() const {
+  ShrinkProposal proposal;
   proposal.ballot = proposal.origin = Ballot{term_, round_};
   proposal.set.resize(members_);
   for (int member = 0; member < members_; ++member) {
@@ -321,13 +309,13 @@ bool Agreement::has_quorum(const Members& set) const {
 }
 
 // The latest set that was accepted, unless a member of it says that it did not accept it: a commit takes all of them.
-std::optional<Agreement::Proposal> Agreement::possibly_committed() const {
-  const Proposal* latest = nullptr;
+std::optional<ShrinkProposal> Agreement::possibly_committed() const {
+  const ShrinkProposal* latest = nullptr;
   for (const auto& join : joins_)
     if (join && join->accepted && (latest == nullptr || join->accepted->ballot > latest->ballot))
       latest = &*join->accepted;
   if (latest == nullptr) return std::nullopt;
-  const Proposal* whole = nullptr;
+  const ShrinkProposal* whole = nullptr;
   for (const int member : listed(latest->set)) {
     const auto& join = joins_[member];
     if (!join) continue;
@@ -340,7 +328,7 @@ std::optional<Agreement::Proposal> Agreement::possibly_committed() const {
 
 void Agreement::count_accepts(double now) {
   if (!poll_) return;
-  const Proposal& proposal = poll_->proposal;
+  const ShrinkProposal& proposal = poll_->proposal;
   bool died = false;
   bool complete = true;
   bool silent = false;  // a member that may live, and may have joined another leader without having accepted the set
@@ -440,7 +428,7 @@ void Agreement::send_join() {
   out.put(term_);
   out.put_bytes(blob_);
   out.put<std::uint8_t>(accepted_ ? 1 : 0);
-  if (accepted_) encode(out, *accepted_, !accepted_->set[leader]);
+  if (accepted_) accepted_->encode(out, !accepted_->set[leader]);
   send(leader, out.take());
 }
 
@@ -472,31 +460,6 @@ Agreement::Members Agreement::only_self() const {
   Members self(members_);
   self[self_] = true;
   return self;
-}
-
-void Agreement::encode(WireWriter& out, const Proposal& proposal, bool with_blobs) const {
-  for (const Ballot ballot : {proposal.ballot, proposal.origin}) {
-    out.put(ballot.term);
-    out.put(ballot.round);
-  }
-  out.put_set(proposal.set);
-  out.put<std::uint8_t>(with_blobs ? 1 : 0);
-  if (!with_blobs) return;
-  for (const Blob& blob : proposal.blobs) out.put_bytes(blob);
-}
-
-std::optional<Agreement::Proposal> Agreement::decode_proposal(WireReader& in) const {
-  Proposal proposal;
-  for (Ballot* ballot : {&proposal.ballot, &proposal.origin}) {
-    ballot->term = in.get<int>();
-    ballot->round = in.get<int>();
-    if (ballot->term < 0 || ballot->term >= kLastTerm || ballot->round < 0) return std::nullopt;
-  }
-  proposal.set = in.get_set(members_);
-  if (in.get<std::uint8_t>() != 0)
-    for (std::size_t blob = count(proposal.set); blob > 0 && in.ok(); --blob) proposal.blobs.push_back(in.get_bytes());
-  if (!in.ok()) return std::nullopt;
-  return proposal;
 }
 
 }  // namespace tutti

@@ -33,12 +33,11 @@
 
 #include "base/wire.hpp"
 #include "control/death.hpp"
+#include "control/proposal.hpp"
 #include "tutti/error.hpp"
 #include "tutti/shrink.hpp"
 
 namespace tutti {
-
-using Blob = std::vector<std::byte>;
 
 struct Survivors {
   std::vector<int> members;  // ascending
@@ -91,29 +90,15 @@ class Agreement {
   bool decided() const { return decision_.has_value(); }
 
  private:
-  using Members = std::vector<bool>;
+  using Members = MemberSet;
 
-  // Terms first, then rounds within a term.
-  struct Ballot {
-    int term = -1;
-    int round = -1;
-    auto operator<=>(const Ballot&) const = default;
-  };
-  struct Proposal {
-    Ballot ballot;  // under which it is proposed now
-    Ballot origin;  // under which this set was first proposed: names it through all adoptions
-    Members set;
-    std::vector<Blob> blobs;  // one per member of the set; none where only the set is known
-
-    bool adopted() const { return ballot != origin; }
-  };
   struct Join {
-    std::optional<Proposal> accepted;
+    std::optional<ShrinkProposal> accepted;
     Blob blob;
   };
   // What the leader has proposed, and who accepted.
   struct Poll {
-    Proposal proposal;
+    ShrinkProposal proposal;
     Members accepted;
   };
   struct Early {
@@ -144,8 +129,8 @@ class Agreement {
   bool may_go_on_with(const Members& set) const;
   bool has_quorum(const Members& set) const;
   bool joins_are_complete() const;
-  Proposal fresh_proposal() const;
-  std::optional<Proposal> possibly_committed() const;
+  ShrinkProposal fresh_proposal() const;
+  std::optional<ShrinkProposal> possibly_committed() const;
   void extend_limit(double now, double seconds);
   void decide(Ballot origin, const Members& set);
   void give_up();
@@ -160,8 +145,6 @@ class Agreement {
   Blob encode_commit() const;
   Blob encode_dead(const Members& known, const Members& presumed) const;
   Members only_self() const;
-  void encode(WireWriter& out, const Proposal& proposal, bool with_blobs) const;
-  std::optional<Proposal> decode_proposal(WireReader& in) const;
 
   int members_;
   int self_;
@@ -185,7 +168,7 @@ class Agreement {
   int round_ = 0;
   std::vector<std::optional<Join>> joins_;  // leader: of the present term
   std::optional<Poll> poll_;
-  std::optional<Proposal> accepted_;  // the last one; that of a leader's own term only once committed
+  std::optional<ShrinkProposal> accepted_;  // the last one; that of a leader's own term only once committed
 
   struct Decision {
     Ballot origin;
