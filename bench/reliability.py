@@ -244,7 +244,9 @@ class Bench:
                 done = subprocess.run(["ctest", "--test-dir", str(self.build), "-j", "2", "--output-on-failure", *options],
                                       capture_output=True, text=True, check=False)
             if done.returncode != 0:
-                print("\n".join(done.stdout.splitlines()[-30:]), file=sys.stderr)
+                log = self.build / "bench" / time.strftime("failed-tests-%Y%m%d-%H%M%S.txt")
+                log.write_text(done.stdout)
+                print("\n".join([*done.stdout.splitlines()[-10:], f"whole output: {log}"]), file=sys.stderr)
             yield int(done.returncode == 0)
 
 
