@@ -49,12 +49,13 @@ no_rail() {
     await_carrier "$(switch "$rail")" edge1
   done
   flows "both rails of host 1 down for $(($(milliseconds) - start)) ms"
+  start=$(milliseconds)
   silent_loss 2 0
   silent_loss 2 1
   sleep 1
   heal 2 0
   heal 2 1
-  flows "both rails of host 2 silent for a second"
+  flows "both rails of host 2 silent for $(($(milliseconds) - start)) ms"
 }
 
 random_flapping() {

@@ -87,16 +87,21 @@ BATCH
 port_down() { ip -n "$(host "$1")" link set "rail$2" down; }
 port_up() { ip -n "$(host "$1")" link set "rail$2" up; }
 
+# A bridge blocks a port at once. Changing a queue waits until the kernel has emptied it, beside busy loops for seconds.
 silent_loss() {
   local direction=${3:-both} switch
   switch=$(switch "$2")
-  if [ "$direction" != out ]; then tc -n "$switch" qdisc replace dev "port$1" root blackhole || return; fi
-  if [ "$direction" != in ]; then tc -n "$switch" qdisc replace dev "up$1" root blackhole; fi
+  case $direction in
+    both) bridge -n "$switch" link set dev "port$1" state 0 ;;
+    in) tc -n "$switch" qdisc replace dev "port$1" root blackhole ;;
+    out) tc -n "$switch" qdisc replace dev "up$1" root blackhole ;;
+  esac
 }
 
 heal() {
   local switch
   switch=$(switch "$2")
+  bridge -n "$switch" link set dev "port$1" state 3
   tc -n "$switch" qdisc del dev "port$1" root 2>/dev/null
   tc -n "$switch" qdisc del dev "up$1" root 2>/dev/null
   return 0
