@@ -11,7 +11,7 @@
 #include "agent/outbox.hpp"
 #include "agent/pacing.hpp"
 #include "base/fd.hpp"
-#include "base/net.hpp"
+#include "net/socket.hpp"
 
 namespace tutti::agent {
 

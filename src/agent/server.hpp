@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "base/fd.hpp"
-#include "base/net.hpp"
+#include "net/socket.hpp"
 #include "tutti/error.hpp"
 
 struct MHD_Connection;

@@ -11,7 +11,6 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
-#include "base/net.hpp"
 #include "base/rate_limited_log.hpp"
 #include "base/settings.hpp"
 #include "base/test_without_threads.hpp"
@@ -110,6 +109,18 @@ TEST(RateLimitedLog, LogsOneLinePerIntervalAndHowManyItStandsFor) {
   EXPECT_NE(text.find("warn: 3 (and 2 more, not shown)\n"), std::string::npos) << text;
   EXPECT_NE(text.find("warn: 5 (and 1 more, not shown)\n"), std::string::npos) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+}
+
+TEST(RunBefore, GivesUpOnWorkThatDoesNotEnd) {
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  const auto given_up = run_before(Deadline::in(0.02), "the work", [release]() -> Status {
+    while (!*release) std::this_thread::yield();
+    return {};
+  });
+  *release = true;
+  ASSERT_FALSE(given_up);
+  EXPECT_EQ(given_up.error().code, ErrorCode::timed_out);
+  EXPECT_TRUE(run_before(Deadline::in(5), "the work", []() -> Status { return {}; }));
 }
 
 TEST(Fd, IsClosedInAForkedChildSoThatThePeerSeesTheParentsDeath) {

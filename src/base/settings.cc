@@ -11,10 +11,10 @@
 #include <fstream>
 #include <variant>
 
-#include "base/secret.hpp"
-
 namespace tutti {
 namespace {
+
+constexpr std::size_t kLeastSecret = 16;  // characters; one of fewer can be guessed
 
 using Field = std::variant<std::string Settings::*, bool Settings::*, int Settings::*, double Settings::*>;
 

@@ -4,6 +4,11 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <system_error>
 
 namespace tutti {
@@ -39,6 +44,28 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
                                                "control group)",
                                                name, error.code().message()));
   }
+}
+
+Status run_before(Deadline deadline, const std::string& what, std::function<Status()> work) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable finished;
+    std::optional<Status> result;
+  };
+  auto shared = std::make_shared<Shared>();
+  auto thread = start_thread("tutti-helper", [shared, work = std::move(work)] {
+    auto result = work();
+    const std::lock_guard lock(shared->mutex);
+    shared->result = std::move(result);
+    shared->finished.notify_all();
+  });
+  if (!thread) return fail(ErrorCode::system, fmt::format("{}: {}", what, thread.error().message));
+  thread->detach();
+  std::unique_lock lock(shared->mutex);
+  while (!shared->result && !deadline.passed())
+    shared->finished.wait_for(lock, std::chrono::milliseconds(deadline.poll_milliseconds(1000)));
+  if (!shared->result) return fail(ErrorCode::timed_out, what + " took too long");
+  return *shared->result;
 }
 
 }  // namespace tutti

@@ -7,9 +7,9 @@
 #include <array>
 #include <thread>
 
-#include "base/handshake.hpp"
-#include "base/interfaces.hpp"
 #include "bootstrap/attendance.hpp"
+#include "net/handshake.hpp"
+#include "net/interfaces.hpp"
 
 namespace tutti {
 namespace {

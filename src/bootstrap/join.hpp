@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/net.hpp"
 #include "base/settings.hpp"
 #include "bootstrap/store.hpp"
 #include "bootstrap/wire.hpp"
+#include "net/socket.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

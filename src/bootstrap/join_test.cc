@@ -12,7 +12,7 @@
 #include <functional>
 #include <thread>
 
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 
 namespace tutti {
 namespace {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/net.hpp"
 #include "bootstrap/join.hpp"
+#include "net/socket.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

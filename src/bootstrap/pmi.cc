@@ -10,7 +10,7 @@
 #include <cerrno>
 
 #include "base/fd.hpp"
-#include "base/net.hpp"
+#include "net/socket.hpp"
 
 namespace tutti {
 namespace {

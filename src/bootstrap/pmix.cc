@@ -9,8 +9,9 @@
 #include <memory>
 #include <mutex>
 
-#include "base/net.hpp"
+#include "base/thread.hpp"
 #include "bootstrap/pmi.hpp"
+#include "net/socket.hpp"
 
 namespace tutti {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

@@ -13,11 +13,11 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
-#include "base/handshake.hpp"
-#include "base/net.hpp"
 #include "base/rate_limited_log.hpp"
 #include "bootstrap/attendance.hpp"
 #include "bootstrap/wire.hpp"
+#include "net/handshake.hpp"
+#include "net/socket.hpp"
 
 namespace tutti {
 

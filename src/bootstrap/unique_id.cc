@@ -8,8 +8,8 @@
 #include <map>
 #include <mutex>
 
-#include "base/interfaces.hpp"
 #include "base/settings.hpp"
+#include "net/interfaces.hpp"
 
 namespace tutti {
 namespace {

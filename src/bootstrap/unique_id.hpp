@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/net.hpp"
 #include "bootstrap/join.hpp"
+#include "net/socket.hpp"
 #include "tutti/unique_id.hpp"
 
 namespace tutti {

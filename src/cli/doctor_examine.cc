@@ -14,10 +14,10 @@
 #include <memory>
 #include <sstream>
 
-#include "base/interfaces.hpp"
 #include "cli/doctor.hpp"
 #include "cli/parse.hpp"
 #include "cli/sibling.hpp"
+#include "net/interfaces.hpp"
 
 namespace tutti::cli {
 namespace {

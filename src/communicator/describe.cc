@@ -6,11 +6,11 @@
 #include <array>
 #include <filesystem>
 
-#include "base/interfaces.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "base/version.hpp"
 #include "communicator/impl.hpp"
+#include "net/interfaces.hpp"
 #include "selection/tuning.hpp"
 #include "transport/tcp/tcp.hpp"
 

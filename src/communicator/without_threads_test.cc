@@ -1,10 +1,10 @@
 // What a process does when the system makes no more threads: every part that has one reports an error.
 #include <gtest/gtest.h>
 
-#include "base/net.hpp"
 #include "base/test_without_threads.hpp"
 #include "bootstrap/store.hpp"
 #include "control/control.hpp"
+#include "net/socket.hpp"
 #include "transport/tcp/tcp.hpp"
 #include "tutti/communicator.hpp"
 #include "tutti/monitor.hpp"

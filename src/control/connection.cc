@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/door.hpp"
 #include "base/wire.hpp"
+#include "net/local_listener.hpp"
 
 namespace tutti {
 namespace {
@@ -62,7 +62,7 @@ ControlConnection::ControlConnection(Fd socket, const ControlWay& way, Side side
 }
 
 Result<ControlConnection> ControlConnection::dial(const ControlWay& way, const JobKey& key, const Greeting& greeting) {
-  auto socket = way.by_door() ? knock(way.door) : start_connect(way.address);
+  auto socket = way.by_door() ? connect_local(way.door) : start_connect(way.address);
   if (!socket) return tl::unexpected(socket.error());
   ControlConnection connection(std::move(*socket), way, Side::connector, key);
   connection.own_greeting_ = greeting;

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "base/fd.hpp"
-#include "base/handshake.hpp"
-#include "base/net.hpp"
 #include "base/process_id.hpp"
 #include "control/frame.hpp"
 #include "control/session.hpp"
+#include "net/handshake.hpp"
+#include "net/socket.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

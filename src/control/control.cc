@@ -7,11 +7,11 @@
 #include <future>
 #include <limits>
 
-#include "base/interfaces.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "base/thread.hpp"
 #include "control/process_watch.hpp"
+#include "net/interfaces.hpp"
 
 namespace tutti {
 namespace {
@@ -50,9 +50,9 @@ Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
 Control::Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout)
     : owner_(::getpid()),
       pulse_seconds_(options.pulse),
-      reactor_(std::max(kAbsence, heartbeat_timeout * kAbsencePart)),
-      switchboard_(reactor_, JobKey(secret), options.stranger_patience),
-      world_(reactor_, switchboard_, mailbox_, roster_,
+      loop_(std::max(kAbsence, heartbeat_timeout * kAbsencePart)),
+      switchboard_(loop_, JobKey(secret), options.stranger_patience),
+      world_(loop_, switchboard_, mailbox_, roster_,
              {[this](int process, const Death& death) { deaths_.call_all(process, death); },
               [this](int process) { leaves_.call_all(process); }},
              heartbeat_timeout) {}
@@ -62,7 +62,7 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
   std::unique_ptr<Control> control(new Control(secret, options, timeout));
   auto ports = ports_of(options, JobKey(secret));
   if (!ports) return tl::unexpected(ports.error());
-  if (auto opened = control->reactor_.open(); !opened) return tl::unexpected(opened.error());
+  if (auto opened = control->loop_.open(); !opened) return tl::unexpected(opened.error());
   auto bound = control->switchboard_.listen(ports->listen);
   if (!bound) return tl::unexpected(bound.error());
   control->open_door();
@@ -89,7 +89,7 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
 
 // Only detours need it.
 void Control::open_door() {
-  auto door = Door::open(ProcessId::random());
+  auto door = LocalListener::open(ProcessId::random());
   if (!door) return log::info("the control plane does without a door: {}", door.error().message);
   door_ = std::move(*door);
   switchboard_.listen(door_.take_listener());
@@ -109,15 +109,15 @@ Control::~Control() {
 void Control::run() {
   while (running_) {
     const double next = std::min({switchboard_.expire(), world_.tick(), pulse()});
-    if (running_) reactor_.run_once(next);
+    if (running_) loop_.run_once(next);
   }
 }
 
 /// When the next one is due.
 double Control::pulse() {
   if (next_pulse_ == 0) return kNever;
-  if (reactor_.now() >= next_pulse_) {
-    next_pulse_ = reactor_.now() + pulse_seconds_;
+  if (loop_.now() >= next_pulse_) {
+    next_pulse_ = loop_.now() + pulse_seconds_;
     pulses_.call_all();
   }
   return next_pulse_;
@@ -133,7 +133,7 @@ Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline) 
     if (joined_ || stopped_) return fail(ErrorCode::invalid_argument, "this control has joined a world already");
     joined_ = true;
     // Under the lock, so that it is posted before leave() stops the thread.
-    reactor_.post([this, all = std::move(all), self, seconds = deadline.seconds_left(), result] {
+    loop_.post([this, all = std::move(all), self, seconds = deadline.seconds_left(), result] {
       world_.join(all, self, seconds, [result](const Status& status) { result->set_value(status); });
     });
   }
@@ -143,13 +143,13 @@ Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline) 
 void Control::on_message(std::uint64_t topic, MessageHandler handler) {
   if (forked()) return;
   mailbox_.set(topic, std::move(handler));
-  reactor_.post([this, topic] { mailbox_.open(topic); });
+  loop_.post([this, topic] { mailbox_.open(topic); });
 }
 
 void Control::remove_topic(std::uint64_t topic) {
   if (forked()) return;
   mailbox_.remove(topic);
-  reactor_.post([this, topic] { mailbox_.retire(topic); });
+  loop_.post([this, topic] { mailbox_.retire(topic); });
 }
 
 Status Control::check(int process, std::span<const std::byte> bytes) const {
@@ -165,7 +165,7 @@ Status Control::check(int process, std::span<const std::byte> bytes) const {
 Status Control::send(int process, std::uint64_t topic, std::span<const std::byte> bytes) {
   if (forked()) return {};
   if (auto checked = check(process, bytes); !checked) return checked;
-  reactor_.post([this, process, topic, copy = std::vector<std::byte>(bytes.begin(), bytes.end())] {
+  loop_.post([this, process, topic, copy = std::vector<std::byte>(bytes.begin(), bytes.end())] {
     world_.send(process, topic, copy);
   });
   return {};
@@ -176,7 +176,7 @@ Status Control::broadcast(std::uint64_t topic, std::span<const std::byte> bytes,
   if (auto checked = check(0, bytes); !checked) return checked;
   for (const int process : to)
     if (auto checked = check(process, {}); !checked) return checked;
-  reactor_.post([this, topic, to = std::move(to), copy = std::vector<std::byte>(bytes.begin(), bytes.end())] {
+  loop_.post([this, topic, to = std::move(to), copy = std::vector<std::byte>(bytes.begin(), bytes.end())] {
     world_.broadcast(topic, copy, to);
   });
   return {};
@@ -193,7 +193,7 @@ Control::Subscription Control::on_death(DeathHandler handler) {
     told[process] = death.certainty;
     handler(process, death);
   });
-  reactor_.post([this, key] {
+  loop_.post([this, key] {
     for (int process = 0; process < roster_.size(); ++process)
       if (const auto death = roster_.death_of(process)) deaths_.call(key, process, *death);
   });
@@ -209,7 +209,7 @@ Control::Subscription Control::on_leave(LeaveHandler handler) {
     told[process] = true;
     handler(process);
   });
-  reactor_.post([this, key] {
+  loop_.post([this, key] {
     for (int process = 0; process < roster_.size(); ++process)
       if (roster_.left(process)) leaves_.call(key, process);
   });
@@ -220,8 +220,8 @@ Control::Subscription Control::on_pulse(std::function<void()> handler) {
   if (forked()) return 0;
   const Subscription key = next_subscription_++;
   pulses_.set(key, std::move(handler));
-  reactor_.post([this] {
-    if (next_pulse_ == 0) next_pulse_ = reactor_.now() + pulse_seconds_;
+  loop_.post([this] {
+    if (next_pulse_ == 0) next_pulse_ = loop_.now() + pulse_seconds_;
   });
   return key;
 }
@@ -241,7 +241,7 @@ void Control::leave() {
     stopped_ = true;
   }
   if (!thread_.joinable()) return;
-  reactor_.post([this] { world_.leave([this](const Status&) { running_ = false; }); });
+  loop_.post([this] { world_.leave([this](const Status&) { running_ = false; }); });
   thread_.join();
 }
 

@@ -32,15 +32,15 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/door.hpp"
 #include "base/process_id.hpp"
 #include "control/control_peer.hpp"
 #include "control/handler_table.hpp"
 #include "control/mailbox.hpp"
-#include "control/reactor.hpp"
 #include "control/roster.hpp"
 #include "control/switchboard.hpp"
 #include "control/world.hpp"
+#include "net/event_loop.hpp"
+#include "net/local_listener.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -117,7 +117,7 @@ class Control {
 
   const pid_t owner_;
   const double pulse_seconds_;
-  Reactor reactor_;
+  EventLoop loop_;
   Roster roster_;
   Mailbox mailbox_;
   HandlerTable<Subscription, int, Death> deaths_;
@@ -127,7 +127,7 @@ class Control {
   Switchboard switchboard_;
   World world_;
   ControlPeer self_;
-  Door door_;
+  LocalListener door_;
   bool joined_ = false;   // under mutex_
   bool stopped_ = false;  // under mutex_
   std::mutex mutex_;

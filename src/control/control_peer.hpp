@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/net.hpp"
 #include "base/process_id.hpp"
+#include "net/socket.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

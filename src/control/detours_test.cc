@@ -6,11 +6,11 @@
 #include <chrono>
 #include <map>
 
-#include "base/door.hpp"
 #include "control/control_test_support.hpp"
 #include "control/passages.hpp"
 #include "control/test_impostor.hpp"
 #include "control/test_proxy.hpp"
+#include "net/local_listener.hpp"
 
 namespace tutti {
 namespace {
@@ -265,7 +265,7 @@ class PassingOn : public testing::Test {
   }
   bool is_turned_away_at_the_door(int from, int to) {
     Impostor impostor(world[from].id);
-    impostor.greet(knock(world[0].door).value(), world[to].id);
+    impostor.greet(connect_local(world[0].door).value(), world[to].id);
     return impostor.is_hung_up_on();
   }
 

@@ -14,7 +14,7 @@
 #include "control/mailbox.hpp"
 #include "control/overlay.hpp"
 #include "control/process_watch.hpp"
-#include "control/reactor.hpp"
+#include "net/event_loop.hpp"
 
 namespace tutti {
 namespace {
@@ -144,23 +144,23 @@ TEST(ControlPeer, SurvivesTheJourneyAndAnOverlongDoorDoesNot) {
   EXPECT_FALSE(ControlPeer::decode(out.take()));
 }
 
-TEST(Reactor, CountsItsOwnAbsenceForNobody) {
-  Reactor reactor(0.05);
-  ASSERT_TRUE(reactor.open());
-  reactor.run_once(reactor.now());
-  const double before = reactor.now();
-  reactor.post([] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); });
-  reactor.run_once(reactor.now() + 10);
-  reactor.run_once(reactor.now());
-  EXPECT_LT(reactor.now() - before, 0.25);
+TEST(EventLoop, CountsItsOwnAbsenceForNobody) {
+  EventLoop loop(0.05);
+  ASSERT_TRUE(loop.open());
+  loop.run_once(loop.now());
+  const double before = loop.now();
+  loop.post([] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); });
+  loop.run_once(loop.now() + 10);
+  loop.run_once(loop.now());
+  EXPECT_LT(loop.now() - before, 0.25);
 }
 
-TEST(Reactor, WakesForPostedWork) {
-  Reactor reactor(1);
-  ASSERT_TRUE(reactor.open());
+TEST(EventLoop, WakesForPostedWork) {
+  EventLoop loop(1);
+  ASSERT_TRUE(loop.open());
   bool ran = false;
-  std::thread other([&] { reactor.post([&] { ran = true; }); });
-  while (!ran) reactor.run_once(reactor.now() + 10);
+  std::thread other([&] { loop.post([&] { ran = true; }); });
+  while (!ran) loop.run_once(loop.now() + 10);
   other.join();
 }
 

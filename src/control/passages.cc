@@ -27,20 +27,20 @@ void Passages::open(Fd near, const Greeting& greeting, std::vector<ControlWay> w
   }
   const Number number = next_number_++;
   // Until it is joined it has nothing to say, but it may go away.
-  auto watch = reactor_.watch(near.get(), EPOLLRDHUP, [this, number](std::uint32_t) { end_search(number); });
+  auto watch = loop_.watch(near.get(), EPOLLRDHUP, [this, number](std::uint32_t) { end_search(number); });
   if (!watch) return;
   Search& search = searches_[number];
   search.near = std::move(near);
   search.watch = *watch;
   search.greeting = greeting;
   search.ways.assign(ways.begin(), ways.begin() + static_cast<std::ptrdiff_t>(std::min(ways.size(), kWays)));
-  search.deadline = reactor_.now() + kSearchSeconds;
+  search.deadline = loop_.now() + kSearchSeconds;
   begin_next(number);
 }
 
 void Passages::begin_next(Number number) {
   Search& search = searches_.at(number);
-  search.next_at = reactor_.now() + kAnswerSeconds;
+  search.next_at = loop_.now() + kAnswerSeconds;
   while (!search.ways.empty()) {
     const ControlWay way = std::move(search.ways.front());
     search.ways.pop_front();
@@ -55,8 +55,8 @@ bool Passages::begin(Number number, const ControlWay& way) {
   if (!connection) return false;
   const Number id = next_number_++;
   auto onward = std::make_unique<Onward>(Onward{std::move(*connection)});
-  auto watch = reactor_.watch(onward->connection.descriptor(), onward->connection.events(),
-                              [this, number, id](std::uint32_t) { advance_onward(number, id); });
+  auto watch = loop_.watch(onward->connection.descriptor(), onward->connection.events(),
+                           [this, number, id](std::uint32_t) { advance_onward(number, id); });
   if (!watch) return false;
   onward->watch = *watch;
   search.onwards[id] = std::move(onward);
@@ -68,36 +68,36 @@ void Passages::advance_onward(Number number, Number id) {
   Onward& onward = *search.onwards.at(id);
   const auto moved = onward.connection.advance({});
   if (moved && onward.connection.forwarded()) return join(number, id);
-  if (moved) return reactor_.change(onward.watch, onward.connection.events());
+  if (moved) return loop_.change(onward.watch, onward.connection.events());
   log::debug("a control connection is not passed on: {}", moved.error().message);
   drop_onward(search, id);
   begin_next(number);
 }
 
 void Passages::drop_onward(Search& search, Number id) {
-  reactor_.unwatch(search.onwards.at(id)->watch);
+  loop_.unwatch(search.onwards.at(id)->watch);
   search.onwards.erase(id);
 }
 
 void Passages::end_search(Number number) {
   Search& search = searches_.at(number);
   while (!search.onwards.empty()) drop_onward(search, search.onwards.begin()->first);
-  reactor_.unwatch(search.watch);
+  loop_.unwatch(search.watch);
   searches_.erase(number);
 }
 
 void Passages::join(Number number, Number id) {
   Search& search = searches_.at(number);
-  reactor_.unwatch(search.onwards.at(id)->watch);
+  loop_.unwatch(search.onwards.at(id)->watch);
   Fd far = search.onwards.at(id)->connection.take();
   log::debug("a control connection from process {} to {} goes through this one", search.greeting.from.to_string(),
              search.greeting.to.to_string());
-  reactor_.unwatch(search.watch);
+  loop_.unwatch(search.watch);
   Joined& joined = relays_.emplace(number, Joined{Relay(std::move(search.near), std::move(far))}).first->second;
   end_search(number);
   for (int side = 0; side < 2; ++side) {
-    auto watch = reactor_.watch(joined.relay.descriptor(side), joined.relay.events(side),
-                                [this, number](std::uint32_t) { advance_relay(number); });
+    auto watch = loop_.watch(joined.relay.descriptor(side), joined.relay.events(side),
+                             [this, number](std::uint32_t) { advance_relay(number); });
     if (!watch) return end_relay(number);
     joined.watches[static_cast<std::size_t>(side)] = *watch;
   }
@@ -107,16 +107,16 @@ void Passages::advance_relay(Number number) {
   Joined& joined = relays_.at(number);
   if (!joined.relay.advance()) return end_relay(number);
   for (int side = 0; side < 2; ++side)
-    reactor_.change(joined.watches[static_cast<std::size_t>(side)], joined.relay.events(side));
+    loop_.change(joined.watches[static_cast<std::size_t>(side)], joined.relay.events(side));
 }
 
 void Passages::end_relay(Number number) {
-  for (const std::uint64_t watch : relays_.at(number).watches) reactor_.unwatch(watch);
+  for (const std::uint64_t watch : relays_.at(number).watches) loop_.unwatch(watch);
   relays_.erase(number);
 }
 
 double Passages::tick() {
-  const double now = reactor_.now();
+  const double now = loop_.now();
   double next = kNever;
   for (auto at = searches_.begin(); at != searches_.end();) {
     const Number number = at->first;

@@ -4,7 +4,7 @@
 //
 // Ways begin one shortly after the other, and the first that leads to someone who proves itself is taken. Bounded in
 // number and, until the two are joined, in time; over when either side is. Where no way leads there the connection
-// ends, and whoever dialed looks elsewhere. One thread, that of the reactor.
+// ends, and whoever dialed looks elsewhere. One thread, that of the loop.
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@
 #include <vector>
 
 #include "base/fd.hpp"
-#include "base/handshake.hpp"
-#include "base/relay.hpp"
 #include "control/connection.hpp"
-#include "control/reactor.hpp"
+#include "net/event_loop.hpp"
+#include "net/handshake.hpp"
+#include "net/relay.hpp"
 
 namespace tutti {
 
 class Passages {
  public:
-  Passages(Reactor& reactor, const JobKey& key) : reactor_(reactor), key_(key) {}
+  Passages(EventLoop& loop, const JobKey& key) : loop_(loop), key_(key) {}
   ~Passages();
   Passages(const Passages&) = delete;
   Passages& operator=(const Passages&) = delete;
@@ -70,7 +70,7 @@ class Passages {
   void advance_relay(Number number);
   void end_relay(Number number);
 
-  Reactor& reactor_;
+  EventLoop& loop_;
   JobKey key_;
   std::map<Number, Search> searches_;
   std::map<Number, Joined> relays_;

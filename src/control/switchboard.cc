@@ -36,8 +36,8 @@ Result<std::vector<SocketAddress>> Switchboard::listen(const std::vector<SocketA
 Status Switchboard::start(Events events) {
   events_ = std::move(events);
   for (std::size_t at = 0; at < listeners_.size(); ++at) {
-    auto watch = reactor_.watch(listeners_[at].socket.get(), EPOLLIN,
-                                [this, at](std::uint32_t) { accept_from(listeners_[at]); });
+    auto watch =
+        loop_.watch(listeners_[at].socket.get(), EPOLLIN, [this, at](std::uint32_t) { accept_from(listeners_[at]); });
     if (!watch) return tl::unexpected(watch.error());
     listeners_[at].watch = *watch;
   }
@@ -46,7 +46,7 @@ Status Switchboard::start(Events events) {
 
 void Switchboard::stop_listening() {
   for (Listener& listener : listeners_) {
-    reactor_.unwatch(listener.watch);
+    loop_.unwatch(listener.watch);
     listener.socket.reset();
   }
   std::vector<Id> strangers;
@@ -60,8 +60,8 @@ void Switchboard::accept_from(Listener& listener) {
     auto next = accept_one(listener.socket.get());
     if (!next) {
       warn(fmt::format("accepting control connections: {}", next.error().message));
-      for (Listener& each : listeners_) reactor_.change(each.watch, 0);
-      listen_again_at_ = reactor_.now() + kDescriptorPause;
+      for (Listener& each : listeners_) loop_.change(each.watch, 0);
+      listen_again_at_ = loop_.now() + kDescriptorPause;
       return;
     }
     if (!next->has_value()) return;
@@ -91,9 +91,9 @@ Result<Switchboard::Id> Switchboard::add(ControlConnection connection, bool dial
   auto entry = std::make_unique<Entry>(std::move(connection));
   entry->dialed = dialed;
   entry->patience = seconds;
-  entry->connection.deadline = reactor_.now() + seconds;
-  auto watch = reactor_.watch(entry->connection.descriptor(), entry->connection.events(),
-                              [this, id](std::uint32_t) { advance(id); });
+  entry->connection.deadline = loop_.now() + seconds;
+  auto watch = loop_.watch(entry->connection.descriptor(), entry->connection.events(),
+                           [this, id](std::uint32_t) { advance(id); });
   if (!watch) return tl::unexpected(watch.error());
   entry->watch = *watch;
   connections_[id] = std::move(entry);
@@ -122,7 +122,7 @@ void Switchboard::advance(Id id) {
   }
   if (!moved) return end(id, moved.error());
   if (was_connecting && entry->connection.state() == ControlConnection::State::proving)
-    entry->connection.deadline = reactor_.now() + entry->patience;
+    entry->connection.deadline = loop_.now() + entry->patience;
   if (*moved > 0 && entry->greeted) events_.heard(id);
   refresh(*entry);
 }
@@ -146,7 +146,7 @@ void Switchboard::end(Id id, const Error& error) {
   if (tell) events_.ended(id, copy, ending);
 }
 
-void Switchboard::refresh(Entry& entry) { reactor_.change(entry.watch, entry.connection.events()); }
+void Switchboard::refresh(Entry& entry) { loop_.change(entry.watch, entry.connection.events()); }
 
 void Switchboard::welcome(Id id, const Greeting& own) {
   if (Entry* entry = find(id)) {
@@ -158,7 +158,7 @@ void Switchboard::welcome(Id id, const Greeting& own) {
 void Switchboard::pass_on(Id id, std::vector<ControlWay> ways) {
   Entry* entry = find(id);
   if (entry == nullptr || !entry->connection.awaits_welcome()) return;
-  reactor_.unwatch(entry->watch);
+  loop_.unwatch(entry->watch);
   passages_.open(entry->connection.take(), *entry->connection.greeting(), std::move(ways));
   close(id);
 }
@@ -187,7 +187,7 @@ void Switchboard::drain(Id id, double seconds) {
   Entry* entry = find(id);
   if (entry == nullptr) return;
   entry->connection.drain();
-  entry->connection.deadline = reactor_.now() + seconds;
+  entry->connection.deadline = loop_.now() + seconds;
   refresh(*entry);
 }
 
@@ -209,16 +209,16 @@ void Switchboard::close(Id id) {
     return;
   }
   if (!entry.dialed && !entry.greeted) --strangers_;
-  reactor_.unwatch(entry.watch);
+  loop_.unwatch(entry.watch);
   connections_.erase(found);
 }
 
 double Switchboard::expire() {
-  const double now = reactor_.now();
+  const double now = loop_.now();
   double next = passages_.tick();
   if (listen_again_at_ > 0 && now >= listen_again_at_) {
     listen_again_at_ = 0;
-    for (Listener& each : listeners_) reactor_.change(each.watch, EPOLLIN);
+    for (Listener& each : listeners_) loop_.change(each.watch, EPOLLIN);
   }
   if (listen_again_at_ > 0) next = std::min(next, listen_again_at_);
   std::vector<Id> late;

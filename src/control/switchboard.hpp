@@ -1,7 +1,7 @@
 // All connections of a control plane, and where they come in: accepts, dials, proves, times out, and tells its owner
 // what happened on each, by number. Some are passed on: see passages.hpp. Strangers are held apart, bounded in number
 // and time, so that they cost nobody else anything; they are logged, at most one line a second. One thread, that of the
-// reactor. The owner's callbacks may call anything here.
+// loop. The owner's callbacks may call anything here.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "base/rate_limited_log.hpp"
 #include "control/connection.hpp"
 #include "control/passages.hpp"
-#include "control/reactor.hpp"
+#include "net/event_loop.hpp"
 
 namespace tutti {
 
@@ -40,8 +40,8 @@ class Switchboard {
   };
 
   /// `patience`: seconds that a stranger may take to prove itself.
-  Switchboard(Reactor& reactor, JobKey key, double patience)
-      : reactor_(reactor), key_(key), patience_(patience), passages_(reactor, key) {}
+  Switchboard(EventLoop& loop, JobKey key, double patience)
+      : loop_(loop), key_(key), patience_(patience), passages_(loop, key) {}
   ~Switchboard();
   Switchboard(const Switchboard&) = delete;
   Switchboard& operator=(const Switchboard&) = delete;
@@ -105,9 +105,9 @@ class Switchboard {
   void announce(Id id, Entry& entry);
   void end(Id id, const Error& error);
   void refresh(Entry& entry);
-  void warn(const std::string& line) { log_.warn(line, reactor_.now()); }
+  void warn(const std::string& line) { log_.warn(line, loop_.now()); }
 
-  Reactor& reactor_;
+  EventLoop& loop_;
   JobKey key_;
   double patience_;
   Events events_;

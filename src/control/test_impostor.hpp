@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/handshake.hpp"
-#include "base/net.hpp"
 #include "base/wire.hpp"
 #include "control/control_peer.hpp"
 #include "control/control_test_support.hpp"
 #include "control/frame.hpp"
+#include "net/handshake.hpp"
+#include "net/socket.hpp"
 
 namespace tutti::testing_support {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/net.hpp"
+#include "net/socket.hpp"
 
 namespace tutti::testing_support {
 

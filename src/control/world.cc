@@ -14,9 +14,9 @@ std::string end_of(const ControlPeer& peer) { return fmt::format("process {} of 
 
 }  // namespace
 
-World::World(Reactor& reactor, Switchboard& switchboard, Mailbox& mailbox, Roster& roster, News news,
+World::World(EventLoop& loop, Switchboard& switchboard, Mailbox& mailbox, Roster& roster, News news,
              double heartbeat_timeout)
-    : reactor_(reactor),
+    : loop_(loop),
       switchboard_(switchboard),
       mailbox_(mailbox),
       roster_(roster),
@@ -39,8 +39,8 @@ void World::join(std::vector<ControlPeer> all, int self, double seconds, Done do
   mailbox_.make_room(peers_.size());
   roster_.resize(static_cast<int>(peers_.size()));
   joining_ = std::move(done);
-  join_deadline_ = reactor_.now() + seconds;
-  next_beat_ = reactor_.now();
+  join_deadline_ = loop_.now() + seconds;
+  next_beat_ = loop_.now();
   draw_overlay();
   for (const auto& [id, greeting] : std::exchange(early_, {})) admit(id, greeting);
   finish_join();
@@ -53,7 +53,7 @@ void World::finish_join() {
     status = tl::unexpected(*first_death_);
   } else if (const std::string missing = missing_neighbours(); missing.empty()) {
     joined_ = true;
-  } else if (reactor_.now() >= join_deadline_) {
+  } else if (loop_.now() >= join_deadline_) {
     status = fail(ErrorCode::timed_out, fmt::format("no control connection in time with process {}", missing));
   } else {
     return;
@@ -141,8 +141,7 @@ void World::watch(int process) {
   ProcessWatch watched = watch_process(peer.info.pid, peer.info.start_time);
   if (watched.gone) return process_ended(process);
   if (!watched.descriptor) return;
-  auto key =
-      reactor_.watch(watched.descriptor.get(), EPOLLIN, [this, process](std::uint32_t) { process_ended(process); });
+  auto key = loop_.watch(watched.descriptor.get(), EPOLLIN, [this, process](std::uint32_t) { process_ended(process); });
   if (!key) return;
   peer.process = std::move(watched.descriptor);
   peer.process_key = *key;
@@ -150,7 +149,7 @@ void World::watch(int process) {
 }
 
 void World::process_ended(int process) {
-  reactor_.unwatch(peers_[process].process_key);
+  loop_.unwatch(peers_[process].process_key);
   peers_[process].process.reset();
   // Its goodbye may still lie in the socket; or, where there never was one, be on its way through others.
   const std::vector<Link> links = peers_[process].links;
@@ -158,14 +157,14 @@ void World::process_ended(int process) {
   if (peers_[process].begun) {
     lost(process, end_of(peers_[process].info), Certainty::known);
   } else {
-    peers_[process].ended_at = reactor_.now();
+    peers_[process].ended_at = loop_.now();
   }
 }
 
 void World::confirm_ends() {
   for (std::size_t process = 0; process < peers_.size(); ++process) {
     Peer& peer = peers_[process];
-    if (!peer.ended_at || reactor_.now() < *peer.ended_at + kGoodbyeOnItsWay) continue;
+    if (!peer.ended_at || loop_.now() < *peer.ended_at + kGoodbyeOnItsWay) continue;
     peer.ended_at.reset();
     lost(static_cast<int>(process), end_of(peer.info), Certainty::known);
   }

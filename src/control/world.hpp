@@ -10,7 +10,7 @@
 //
 // world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_detours.cc: those that other
 // processes pass on. world_flood.cc: what travels. world_opinions.cc: how sure it is that a process is dead.
-// One thread, that of the reactor.
+// One thread, that of the loop.
 #pragma once
 
 #include <deque>
@@ -26,10 +26,10 @@
 #include "control/mailbox.hpp"
 #include "control/overlay.hpp"
 #include "control/process_watch.hpp"
-#include "control/reactor.hpp"
 #include "control/roster.hpp"
 #include "control/session.hpp"
 #include "control/switchboard.hpp"
+#include "net/event_loop.hpp"
 
 namespace tutti {
 
@@ -41,7 +41,7 @@ class World {
     std::function<void(int process)> left;
   };
 
-  World(Reactor& reactor, Switchboard& switchboard, Mailbox& mailbox, Roster& roster, News news,
+  World(EventLoop& loop, Switchboard& switchboard, Mailbox& mailbox, Roster& roster, News news,
         double heartbeat_timeout);
 
   /// What the switchboard is to call.
@@ -201,7 +201,7 @@ class World {
   std::string missing_neighbours() const;
   int process_of(Id id) const;
 
-  Reactor& reactor_;
+  EventLoop& loop_;
   Switchboard& switchboard_;
   Mailbox& mailbox_;
   Roster& roster_;

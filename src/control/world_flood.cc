@@ -234,7 +234,7 @@ void World::part_from(int process, const Frame& last_words) {
     if (owner == process) switchboard_.close(id);
   std::erase_if(lifelines_, [&](const auto& entry) { return entry.second == process; });
   if (peer.process) {
-    reactor_.unwatch(peer.process_key);
+    loop_.unwatch(peer.process_key);
     peer.process.reset();
   }
 }
@@ -248,13 +248,13 @@ void World::leave_alone(const Frame& last_words) {
 void World::leave(Done done) {
   if (joining_) std::exchange(joining_, nullptr)(fail(ErrorCode::aborted, "this process leaves while it joins"));
   leaving_ = std::move(done);
-  leave_deadline_ = reactor_.now() + kGoodbyeLimit;
+  leave_deadline_ = loop_.now() + kGoodbyeLimit;
   finish_leave();
 }
 
 void World::finish_leave() {
   if (!leaving_) return;
-  const bool late = reactor_.now() >= leave_deadline_;
+  const bool late = loop_.now() >= leave_deadline_;
   const auto waits = [&](auto&& why) { return !late && std::any_of(peers_.begin(), peers_.end(), why); };
   if (!said_goodbye_ && !waits([](const Peer& peer) { return !peer.pending.empty(); })) say_goodbye();
   if (said_goodbye_ && !alone_ && !waits([](const Peer& peer) { return !peer.session.kept().empty(); }))

@@ -44,7 +44,7 @@ void World::open_to(int process, Id id) {
   if (ours != nullptr) std::erase_if(peer.dial->attempts, [&](const Attempt& attempt) { return attempt.id == id; });
   if (ours != nullptr || (peer.dial && peer.dial->attempts.empty())) end_dial(peer);
   processes_.emplace_back(id, process);
-  peer.last_heard = reactor_.now();
+  peer.last_heard = loop_.now();
   peer.links.push_back({id, peer.last_heard, detour});
   peer.trouble.clear();
   peer.stream_ended = false;
@@ -98,7 +98,7 @@ void World::heard(Id id) {
   const int process = process_of(id);
   if (process < 0) return;
   Peer& peer = peers_[process];
-  peer.last_heard = reactor_.now();
+  peer.last_heard = loop_.now();
   peer.asked_at.reset();
   for (Link& link : peer.links)
     if (link.id == id) link.last_heard = peer.last_heard;
@@ -147,10 +147,10 @@ void World::link_ended(int process, Id id, const std::string& why) {
   if (said_goodbye_ && peer.session.kept().empty()) return;
   peer.trouble = why;
   log::info("the connection with process {} ended, another is opened: {}", process, why);
-  const double delay = std::max(0.0, peer.redial_from - reactor_.now());
-  peer.redial_from = reactor_.now() + delay + kRedialPause;
+  const double delay = std::max(0.0, peer.redial_from - loop_.now());
+  peer.redial_from = loop_.now() + delay + kRedialPause;
   if (!peer.dial) return start_dial(process, delay);
-  peer.dial->retry_at = std::min(peer.dial->retry_at, reactor_.now() + delay);
+  peer.dial->retry_at = std::min(peer.dial->retry_at, loop_.now() + delay);
 }
 
 void World::remove_link(int process, Id id) {
@@ -174,7 +174,7 @@ void World::start_dial(int process, double delay) {
   Peer& peer = peers_[process];
   if (peer.info.addresses.empty()) return declare_dead(process, "it has no address", Certainty::presumed);
   peer.dial = Dial();
-  peer.dial->began = reactor_.now() + delay;
+  peer.dial->began = loop_.now() + delay;
   peer.dial->retry_at = peer.dial->began;
   peer.dial->pause = peer.begun ? kFirstRedialPause : kFirstPause;
   peer.dial->refused.resize(peer.info.addresses.size());
@@ -233,7 +233,7 @@ void World::attempt(int process) {
 void World::plan_next_attempt(int process, const Step& last) {
   Peer& peer = peers_[process];
   Dial& dial = *peer.dial;
-  const double now = reactor_.now();
+  const double now = loop_.now();
   dial.not_before = now;
   dial.retry_at = now + stagger_of(peer, last);
   if (++dial.step < dial.round.size()) return;
@@ -265,7 +265,7 @@ void World::attempt_failed(int process, const Step& step, const Error& error, bo
   }
   if (address || peer.trouble.empty()) peer.trouble = error.message;
   // A process of this host is watched: as long as it lives it may be stopped, but is not dead.
-  if (joined_ && !peer.begun && !peer.watched && given_up(process, reactor_.now() - dial.began, heartbeat_timeout_))
+  if (joined_ && !peer.begun && !peer.watched && given_up(process, loop_.now() - dial.began, heartbeat_timeout_))
     return declare_dead(process, fmt::format("it could not be reached: {}", peer.trouble), Certainty::presumed);
   if (dial.attempts.empty()) dial.retry_at = std::min(dial.retry_at, dial.not_before);
 }
@@ -279,7 +279,7 @@ void World::end_dial(Peer& peer) {
 void World::retry_dials() {
   for (std::size_t process = 0; process < peers_.size(); ++process) {
     Peer& peer = peers_[process];
-    if (!peer.dial || peer.dial->retry_at > reactor_.now()) continue;
+    if (!peer.dial || peer.dial->retry_at > loop_.now()) continue;
     // It has dialed us meanwhile, unless all we have of it is the end of a stream.
     if (!peer.stream_ended && !peer.links.empty() && !silent(peer.last_heard)) {
       peer.dial->retry_at = kNever;
@@ -296,11 +296,11 @@ bool World::host_answers(const Peer& peer) const {
          });
 }
 
-bool World::silent(double last_heard) const { return reactor_.now() - last_heard > heartbeat_timeout_ * kSilencePart; }
+bool World::silent(double last_heard) const { return loop_.now() - last_heard > heartbeat_timeout_ * kSilencePart; }
 
 void World::beat() {
-  if (alone_ || self_ < 0 || reactor_.now() < next_beat_) return;
-  next_beat_ = reactor_.now() + heartbeat_timeout_ * kBeatPart;
+  if (alone_ || self_ < 0 || loop_.now() < next_beat_) return;
+  next_beat_ = loop_.now() + heartbeat_timeout_ * kBeatPart;
   for (std::size_t process = 0; process < peers_.size(); ++process)
     if (peers_[process].begun && peers_[process].living) beat_to(static_cast<int>(process));
 }
@@ -308,7 +308,7 @@ void World::beat() {
 void World::beat_to(int process) {
   Peer& peer = peers_[process];
   if (said_goodbye_ && peer.session.kept().empty()) return;
-  const double unheard = reactor_.now() - peer.last_heard;
+  const double unheard = loop_.now() - peer.last_heard;
   // A process of this host that is stopped is silent, but its descriptor would tell if it were dead.
   const double limit = heartbeat_timeout_ * (host_answers(peer) ? 1 + kAnswersPart : 1);
   if (!peer.watched && given_up(process, unheard, limit))

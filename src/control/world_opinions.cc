@@ -38,7 +38,7 @@ bool World::hears(const Peer& peer) const {
 // Whether a process that this one has not heard for so long counts as dead.
 bool World::given_up(int process, double unheard, double limit) {
   Peer& peer = peers_[process];
-  const double now = reactor_.now();
+  const double now = loop_.now();
   if (unheard <= limit * kAskPart) return false;
   if (!peer.asked_at || now >= peer.ask_again_at) ask_about(process);
   const bool somebody_to_ask =
@@ -49,8 +49,8 @@ bool World::given_up(int process, double unheard, double limit) {
 
 void World::ask_about(int process) {
   Peer& peer = peers_[process];
-  if (!peer.asked_at) peer.asked_at = reactor_.now();
-  peer.ask_again_at = reactor_.now() + kAskAgainPart * heartbeat_timeout_;
+  if (!peer.asked_at) peer.asked_at = loop_.now();
+  peer.ask_again_at = loop_.now() + kAskAgainPart * heartbeat_timeout_;
   say_opinion(process, false);
 }
 
@@ -74,7 +74,7 @@ void World::received_opinion(int from, std::span<const std::byte> payload) {
   if (static_cast<int>(origin) == self_ || !seen_.first_time(static_cast<int>(origin), number)) return;
   flood(encode_frame(ControlFrame::opinion, payload), from);
   Peer& peer = peers_[process];
-  const double now = reactor_.now();
+  const double now = loop_.now();
   if (heard) {
     peer.heard_elsewhere_until = now + kBelievePart * heartbeat_timeout_;
     std::erase(peer.hearers, static_cast<int>(origin));
@@ -113,7 +113,7 @@ void World::stream_ended(int process) {
   if (!peer.living || peer.said_goodbye || said_goodbye_) return;
   peer.stream_ended = true;
   if (!peer.dial) return start_dial(process, 0);
-  peer.dial->retry_at = reactor_.now();
+  peer.dial->retry_at = loop_.now();
 }
 
 // Nobody listens at one of its addresses that is surely its own, or at all of them.
@@ -123,8 +123,8 @@ void World::refused(int process, const Error& error) {
       peer.trouble.empty() ? error.message : fmt::format("{} (before that: {})", error.message, peer.trouble);
   if (peer.stream_ended) return lost(process, why, Certainty::known);
   if (!joined_) return lost(process, why, Certainty::presumed);
-  if (!peer.refused_since) peer.refused_since = reactor_.now();
-  if (given_up(process, reactor_.now() - *peer.refused_since, kRefusedPart * heartbeat_timeout_))
+  if (!peer.refused_since) peer.refused_since = loop_.now();
+  if (given_up(process, loop_.now() - *peer.refused_since, kRefusedPart * heartbeat_timeout_))
     lost(process, why, Certainty::presumed);
 }
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tutti;

@@ -6,11 +6,11 @@
 #include <span>
 #include <string>
 
-#include "base/net.hpp"
 #include "bootstrap/nodelist.hpp"
 #include "bootstrap/pmi.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "bootstrap/wire.hpp"
+#include "net/socket.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/door.hpp"
+#include "net/local_listener.hpp"
 
 namespace tutti {
 
@@ -31,7 +31,7 @@ Attempt Attempt::accepted(Fd socket, const SocketAddress& from, const JobKey& ke
 Result<Attempt> Attempt::connecting(const Rail& rail, const JobKey& key, const ProcessId& own, double answer,
                                     double greeting) {
   const bool by_door = !rail.door.empty();
-  auto socket = by_door ? knock(rail.door) : start_connect(rail.remote, rail.source ? &*rail.source : nullptr);
+  auto socket = by_door ? connect_local(rail.door) : start_connect(rail.remote, rail.source ? &*rail.source : nullptr);
   if (!socket) return tl::unexpected(socket.error());
   const SocketAddress address = by_door ? SocketAddress::loopback() : rail.remote;
   Attempt attempt(std::move(*socket), address, Side::connector, key, own, Deadline::in(by_door ? greeting : answer));

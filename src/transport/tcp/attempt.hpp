@@ -8,8 +8,8 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
-#include "base/handshake.hpp"
-#include "base/net.hpp"
+#include "net/handshake.hpp"
+#include "net/socket.hpp"
 #include "transport/frame.hpp"
 #include "transport/peer.hpp"
 #include "transport/tcp/rails.hpp"

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/fd.hpp"
-#include "base/net.hpp"
+#include "net/socket.hpp"
 #include "transport/lane.hpp"
 #include "transport/tcp/poller.hpp"
 #include "transport/tcp/way_probe.hpp"

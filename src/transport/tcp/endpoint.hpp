@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/net.hpp"
+#include "net/socket.hpp"
 #include "transport/frame.hpp"
 
 namespace tutti {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
-#include "base/interfaces.hpp"
+#include "net/interfaces.hpp"
 
 namespace tutti {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/interfaces.hpp"
-#include "base/net.hpp"
+#include "net/interfaces.hpp"
+#include "net/socket.hpp"
 
 namespace tutti {
 

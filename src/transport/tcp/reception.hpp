@@ -22,10 +22,10 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
-#include "base/handshake.hpp"
-#include "base/net.hpp"
 #include "base/rate_limited_log.hpp"
-#include "base/relay.hpp"
+#include "net/handshake.hpp"
+#include "net/relay.hpp"
+#include "net/socket.hpp"
 #include "transport/tcp/attempt.hpp"
 #include "transport/tcp/next_look.hpp"
 

@@ -1,7 +1,7 @@
 // Strangers, peers that die or leave, connections that are lost: what Tcp refuses, reports and survives.
 #include <gtest/gtest.h>
 
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 #include "transport/tcp/tcp_test_kit.hpp"
 
 namespace tutti {

@@ -14,7 +14,7 @@
 #include <iterator>
 #include <random>
 
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 #include "transport/tcp/tcp_test_kit.hpp"
 
 namespace tutti {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
-#include "base/net.hpp"
+#include "net/socket.hpp"
 #include "transport/lane_slot.hpp"
 
 namespace tutti {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/interfaces.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "net/interfaces.hpp"
 
 namespace tutti {
 
@@ -43,7 +43,7 @@ Result<std::vector<Fd>> Ways::open(const std::vector<SocketAddress>& addresses, 
     listeners.push_back(std::move(*listener));
   }
   // Without a door this process has its own ports only; nothing else depends on it.
-  if (auto door = Door::open(id_)) {
+  if (auto door = LocalListener::open(id_)) {
     door_ = std::move(*door);
     listeners.push_back(door_.take_listener());
   } else {

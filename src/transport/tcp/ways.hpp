@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/door.hpp"
 #include "base/fd.hpp"
+#include "net/local_listener.hpp"
 #include "transport/tcp/endpoint.hpp"
 #include "transport/tcp/rails.hpp"
 
@@ -60,7 +60,7 @@ class Ways {
   std::vector<Neighbour> neighbours_of(const ProcessId& process) const;
 
   const ProcessId id_;
-  Door door_;
+  LocalListener door_;
   mutable std::mutex mutex_;
   std::vector<Port> ports_;
   mutable std::size_t announced_ = 0;

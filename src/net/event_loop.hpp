@@ -16,12 +16,12 @@
 
 namespace tutti {
 
-class Reactor {
+class EventLoop {
  public:
   using Ready = std::function<void(std::uint32_t events)>;
 
   /// A turn that comes later than it should by more than `absence` seconds is time lost.
-  explicit Reactor(double absence) : absence_(absence) {}
+  explicit EventLoop(double absence) : absence_(absence) {}
   Status open();
 
   /// Calls `ready` when epoll reports `events` (or an error condition) on the borrowed descriptor. Returns its key.
@@ -30,7 +30,7 @@ class Reactor {
   /// Before the descriptor is closed. May be called from any callback.
   void unwatch(std::uint64_t key);
 
-  /// Runs `work` on the reactor's thread, in order of posting.
+  /// Runs `work` on the loop's thread, in order of posting.
   void post(std::function<void()> work);
 
   /// One turn: waits until something happens, or until `until`, then runs what is due.

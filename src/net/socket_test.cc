@@ -1,11 +1,11 @@
-#include "base/net.hpp"
+#include "net/socket.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <thread>
 
-#include "base/interfaces.hpp"
+#include "net/interfaces.hpp"
 
 namespace tutti {
 namespace {
@@ -77,18 +77,6 @@ TEST(Resolve, TakesNumbersAndNamesAndSaysWhichNameIsUnknown) {
   const auto unknown = resolve("no-such-host.invalid", 7, Deadline::in(20));
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().message.find("no-such-host.invalid"), std::string::npos);
-}
-
-TEST(RunBefore, GivesUpOnWorkThatDoesNotEnd) {
-  auto release = std::make_shared<std::atomic<bool>>(false);
-  const auto given_up = run_before(Deadline::in(0.02), "the work", [release]() -> Status {
-    while (!*release) std::this_thread::yield();
-    return {};
-  });
-  *release = true;
-  ASSERT_FALSE(given_up);
-  EXPECT_EQ(given_up.error().code, ErrorCode::timed_out);
-  EXPECT_TRUE(run_before(Deadline::in(5), "the work", []() -> Status { return {}; }));
 }
 
 TEST(PortRange, IsFirstToLast) {

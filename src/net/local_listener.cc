@@ -1,4 +1,4 @@
-#include "base/door.hpp"
+#include "net/local_listener.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -25,24 +25,27 @@ Fd new_socket() { return Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_
 
 }  // namespace
 
-Result<Door> Door::open(const ProcessId& owner) {
-  const std::string path = fmt::format("/dev/shm/tutti-door-{}", owner.to_string());
+Result<LocalListener> LocalListener::open(const ProcessId& owner) {
+  const std::string path = fmt::format("/dev/shm/tutti-listener-{}", owner.to_string());
   const auto address = address_of(path);
   if (!address) return tl::unexpected(address.error());
-  Door door;
-  door.listener_ = new_socket();
-  if (!door.listener_ || ::fchmod(door.listener_.get(), 0600) != 0 ||
-      ::bind(door.listener_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+  LocalListener opened;
+  opened.listener_ = new_socket();
+  if (!opened.listener_ || ::fchmod(opened.listener_.get(), 0600) != 0 ||
+      ::bind(opened.listener_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return system_error(fmt::format("opening {}", path));
-  door.place_ = Fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  opened.path_fd_ = Fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
   ::unlink(path.c_str());
-  if (!door.place_ || ::listen(door.listener_.get(), 64) != 0) return system_error(fmt::format("opening {}", path));
-  return door;
+  if (!opened.path_fd_ || ::listen(opened.listener_.get(), 64) != 0)
+    return system_error(fmt::format("opening {}", path));
+  return opened;
 }
 
-std::string Door::path() const { return place_ ? fmt::format("/proc/{}/fd/{}", ::getpid(), place_.get()) : ""; }
+std::string LocalListener::path() const {
+  return path_fd_ ? fmt::format("/proc/{}/fd/{}", ::getpid(), path_fd_.get()) : "";
+}
 
-Result<Fd> knock(const std::string& path) {
+Result<Fd> connect_local(const std::string& path) {
   const auto address = address_of(path);
   if (!address) return tl::unexpected(address.error());
   Fd socket = new_socket();

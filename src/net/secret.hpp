@@ -12,9 +12,6 @@
 
 namespace tutti {
 
-/// A secret of fewer characters can be guessed; settings warn of it.
-inline constexpr std::size_t kLeastSecret = 16;
-
 using SecretKey = std::array<std::uint8_t, 32>;
 
 /// The key of a secret. Whoever makes a rank prove a short secret to him can try guesses at home, so one of fewer than

@@ -1,4 +1,4 @@
-#include "base/secret.hpp"
+#include "net/secret.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "base/interfaces.hpp"
+#include "net/interfaces.hpp"
 
 #include <fmt/core.h>
 #include <ifaddrs.h>

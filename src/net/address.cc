@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <condition_variable>
 #include <cstring>
 #include <memory>
-#include <mutex>
 
-#include "base/net.hpp"
 #include "base/settings.hpp"
 #include "base/thread.hpp"
+#include "net/socket.hpp"
 
 namespace tutti {
 namespace {
@@ -189,28 +187,6 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
   if (auto status = run_before(deadline, fmt::format("resolving the host name '{}'", host), work); !status)
     return tl::unexpected(status.error());
   return std::move(*found);
-}
-
-Status run_before(Deadline deadline, const std::string& what, std::function<Status()> work) {
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable finished;
-    std::optional<Status> result;
-  };
-  auto shared = std::make_shared<Shared>();
-  auto thread = start_thread("tutti-helper", [shared, work = std::move(work)] {
-    auto result = work();
-    const std::lock_guard lock(shared->mutex);
-    shared->result = std::move(result);
-    shared->finished.notify_all();
-  });
-  if (!thread) return fail(ErrorCode::system, fmt::format("{}: {}", what, thread.error().message));
-  thread->detach();
-  std::unique_lock lock(shared->mutex);
-  while (!shared->result && !deadline.passed())
-    shared->finished.wait_for(lock, std::chrono::milliseconds(deadline.poll_milliseconds(1000)));
-  if (!shared->result) return fail(ErrorCode::timed_out, what + " took too long");
-  return *shared->result;
 }
 
 Result<PortRange> parse_port_range(std::string_view text) {

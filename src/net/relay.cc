@@ -1,4 +1,4 @@
-#include "base/relay.hpp"
+#include "net/relay.hpp"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,4 @@
-#include "control/reactor.hpp"
+#include "net/event_loop.hpp"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -20,7 +20,7 @@ double monotonic_seconds() {
 
 }  // namespace
 
-Status Reactor::open() {
+Status EventLoop::open() {
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return system_error("opening an epoll descriptor");
   wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -33,7 +33,7 @@ Status Reactor::open() {
   return {};
 }
 
-Result<std::uint64_t> Reactor::watch(int descriptor, std::uint32_t events, Ready ready) {
+Result<std::uint64_t> EventLoop::watch(int descriptor, std::uint32_t events, Ready ready) {
   const std::uint64_t key = next_key_++;
   epoll_event event{};
   event.events = events;
@@ -43,7 +43,7 @@ Result<std::uint64_t> Reactor::watch(int descriptor, std::uint32_t events, Ready
   return key;
 }
 
-void Reactor::change(std::uint64_t key, std::uint32_t events) {
+void EventLoop::change(std::uint64_t key, std::uint32_t events) {
   const auto found = watched_.find(key);
   if (found == watched_.end() || found->second.events == events) return;
   found->second.events = events;
@@ -53,7 +53,7 @@ void Reactor::change(std::uint64_t key, std::uint32_t events) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.descriptor, &event);
 }
 
-void Reactor::unwatch(std::uint64_t key) {
+void EventLoop::unwatch(std::uint64_t key) {
   const auto found = watched_.find(key);
   if (found == watched_.end()) return;
   // By hand, not by closing: a copy of the descriptor in a child would keep it in the set.
@@ -61,7 +61,7 @@ void Reactor::unwatch(std::uint64_t key) {
   watched_.erase(found);
 }
 
-void Reactor::post(std::function<void()> work) {
+void EventLoop::post(std::function<void()> work) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
@@ -73,7 +73,7 @@ void Reactor::post(std::function<void()> work) {
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
-void Reactor::run_once(double until) {
+void EventLoop::run_once(double until) {
   const double seconds = std::clamp(until - now_, 0.0, 3600.0);
   const int milliseconds = static_cast<int>(std::ceil(seconds * 1000));
   std::array<epoll_event, 64> events;
@@ -94,7 +94,7 @@ void Reactor::run_once(double until) {
   run_posted();
 }
 
-void Reactor::advance_clock(double waited_for) {
+void EventLoop::advance_clock(double waited_for) {
   const double real = monotonic_seconds();
   if (last_turn_ >= 0) {
     const double late = real - last_turn_ - waited_for;
@@ -104,7 +104,7 @@ void Reactor::advance_clock(double waited_for) {
   now_ = real - lost_;
 }
 
-void Reactor::run_posted() {
+void EventLoop::run_posted() {
   std::vector<std::function<void()>> work;
   {
     const std::lock_guard lock(mutex_);

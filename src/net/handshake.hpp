@@ -25,8 +25,8 @@
 #include <string_view>
 
 #include "base/clock.hpp"
-#include "base/net.hpp"
 #include "base/version.hpp"
+#include "net/socket.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

@@ -11,22 +11,22 @@
 
 namespace tutti {
 
-class Door {
+class LocalListener {
  public:
-  Door() = default;
+  LocalListener() = default;
   /// Listens.
-  static Result<Door> open(const ProcessId& owner);
+  static Result<LocalListener> open(const ProcessId& owner);
 
-  /// For knock(), in other processes; empty: there is none.
+  /// For connect_local() in other processes; empty if there is none.
   std::string path() const;
   Fd take_listener() { return std::move(listener_); }
 
  private:
-  Fd place_;  // the socket's place in a file system, where it has no name any more
+  Fd path_fd_;  // of the socket's file, which has no name any more
   Fd listener_;
 };
 
-/// Connects to a door; it is open at once, or not at all.
-Result<Fd> knock(const std::string& path);
+/// Connects to the listener of another process; that succeeds at once or not at all.
+Result<Fd> connect_local(const std::string& path);
 
 }  // namespace tutti

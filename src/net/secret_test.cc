@@ -1,4 +1,4 @@
-#include "base/secret.hpp"
+#include "net/secret.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <functional>
 #include <random>
 
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 
 namespace tutti {
 namespace {

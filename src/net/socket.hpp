@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,10 +58,6 @@ Result<HostPort> parse_host_port(std::string_view text);
 /// that hangs costs no more than the deadline.
 Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port, Deadline deadline,
                                            int family = AF_UNSPEC);
-
-/// Runs `work` on a thread of its own and gives up on it at the deadline: for calls into libraries that know no
-/// deadline. `work` must own what it uses: after a timeout it goes on, unobserved.
-Status run_before(Deadline deadline, const std::string& what, std::function<Status()> work);
 
 /// Ports to listen on. {0, 0}: any the kernel has free.
 struct PortRange {

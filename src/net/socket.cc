@@ -1,4 +1,4 @@
-#include "base/net.hpp"
+#include "net/socket.hpp"
 
 #include <fmt/core.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,4 @@
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 
 #include <fmt/core.h>
 #include <poll.h>
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/secret.hpp"
 #include "base/settings.hpp"
+#include "net/secret.hpp"
 
 namespace tutti {
 namespace {

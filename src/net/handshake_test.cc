@@ -1,4 +1,4 @@
-#include "base/handshake.hpp"
+#include "net/handshake.hpp"
 
 #include <gtest/gtest.h>
 
