@@ -240,6 +240,17 @@ bool Outbound::awaits() const {
   });
 }
 
+bool Outbound::all_acknowledged() const {
+  return std::all_of(links_.begin(), links_.end(),
+                     [](const auto& each) { return each.second->state.acked() == each.second->state.posted(); });
+}
+
+// A receiver answers each opening of a link with an acknowledgement.
+void Outbound::ask_for_acknowledgements() {
+  for (const auto& [id, link] : links_)
+    if (link->state.acked() != link->state.posted()) announce(id, FrameType::open);
+}
+
 void Outbound::lane_lost(const Lane& lane) {
   shares_.lane_lost(lane.index());
   std::erase_if(lost_, [&](const LostLane& each) { return each.index == lane.index(); });

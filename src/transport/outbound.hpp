@@ -28,6 +28,10 @@ class Outbound {
   void lane_lost(const Lane& lane);
   /// The caller's memory is held for want of an acknowledgement, or a chunk waits for credit.
   bool awaits() const;
+  /// Every chunk that was sent has come, also those of links that are closed.
+  bool all_acknowledged() const;
+  /// Has the receiver acknowledge at once what has come; it takes its time with chunks that were copied.
+  void ask_for_acknowledgements();
 
   void transmitted(const FrameHeader& header);
   /// The receiver has closed its end: nothing sent on this link matters any more.

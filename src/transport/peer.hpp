@@ -92,6 +92,9 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   void fail(const Error& why, bool orderly);
   const std::optional<Error>& error() const { return error_; }
   bool left_in_order() const { return left_in_order_; }
+  /// Chunks that were sent to it have not been acknowledged; ask_for_acknowledgements() has it do that soon.
+  bool is_owed() const { return !error_ && !outbound_.all_acknowledged(); }
+  void ask_for_acknowledgements() { outbound_.ask_for_acknowledgements(); }
   const std::vector<std::shared_ptr<Lane>>& lanes() const { return lanes_; }
   const std::vector<LaneSlot>& slots() const { return slots_; }
   /// There is a lane. The one for what must come through.

@@ -19,8 +19,10 @@ namespace {
 
 constexpr std::uint64_t kAskEvery = 16;  // how often progress() asks epoll
 constexpr double kGlanceMicroseconds = 50;
-constexpr int kLeastChunk = 4096;  // of TUTTI_TCP_CHUNK
-constexpr double kFarewell = 1.0;  // seconds to get queued frames out at the end
+constexpr int kLeastChunk = 4096;          // of TUTTI_TCP_CHUNK
+constexpr double kAcknowledgements = 2.0;  // seconds to wait for them at the end
+constexpr double kAskAgain = 0.02;         // seconds
+constexpr double kFarewell = 1.0;          // seconds to get queued frames out after that
 
 /// Small chunks are wanted by who looks closely: they are acknowledged as closely.
 LinkLimits limits_of(std::size_t chunk) {
@@ -55,6 +57,7 @@ Tcp::Impl::~Impl() {
     if (reception_) reception_->abandon_thread();
     return;
   }
+  await_acknowledgements();
   if (reception_) reception_->stop();
   stopping_ = true;
   farewell();
@@ -65,8 +68,35 @@ Tcp::Impl::~Impl() {
   }
 }
 
-// What is queued goes out, so that a peer gets what was already released here, and then the goodbye. A lane may fail
-// now, too: what it had not brought over goes by the others.
+// What was released here because it was copied must still arrive. If its lane fails now, it goes by another one, which
+// the thread dials or accepts. That a lane's bytes were acknowledged by TCP says little: a neighbour may pass them on.
+void Tcp::Impl::await_acknowledgements() {
+  std::vector<std::shared_ptr<Peer>> peers;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, known] : peers_) peers.push_back(known.peer);
+  }
+  const Deadline deadline = Deadline::in(kAcknowledgements);
+  Deadline ask_again = Deadline::in(0);
+  while (!deadline.passed()) {
+    const bool ask = ask_again.passed();
+    if (ask) ask_again = Deadline::in(kAskAgain);
+    bool owed = false;
+    for (const auto& peer : peers) {
+      const std::lock_guard lock(peer->mutex());
+      if (!peer->is_owed()) continue;
+      owed = true;
+      if (ask) peer->ask_for_acknowledgements();
+    }
+    if (!owed) return;
+    pollfd entry{poller_->descriptor(), POLLIN, 0};
+    ::poll(&entry, 1, deadline.poll_milliseconds(2));
+    drive_ready();
+  }
+}
+
+// What is queued goes out, and then the goodbye. A lane may fail now, too: what it had not brought over goes by the
+// others.
 void Tcp::Impl::farewell() {
   for (auto& [id, watched] : watched_) {
     const std::lock_guard lock(watched.peer->mutex());

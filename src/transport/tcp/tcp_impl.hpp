@@ -92,6 +92,7 @@ class Tcp::Impl final : public Reception::Host {
                  WayProbe::Target listens);
   /// Where a process listens at this address; none: not known.
   std::optional<SocketAddress> listens_at(const ProcessId& process, const SocketAddress& address);
+  void await_acknowledgements();
   void farewell();
 
   TcpOptions options_;

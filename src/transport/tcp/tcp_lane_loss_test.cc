@@ -213,6 +213,32 @@ TEST(TcpLaneLoss, ALaneThatCannotSendIsReplaced) {
   ::munmap(memory, data.size());
 }
 
+// The chunk was copied, so that its sender counts it as done.
+TEST(TcpLaneLoss, WhatALaneLostIsSentAgainThoughTheSenderLeaves) {
+  for (int round = 0; round < 4; ++round) {
+    TcpOptions options;
+    options.lanes = 1;
+    Pair pair(options);
+    Ends ends = open(pair);
+    bring_up(pair, ends, "lane 0");
+    std::vector<int> connections;
+    for_each_own_connection([&](int descriptor) { connections.push_back(descriptor); });
+    silence(connections);
+    const auto data = pattern(100, 9);
+    ASSERT_TRUE(pair.until([&] { return ends.send->send(data.data(), data.size(), kTag); }));
+    EXPECT_EQ(ends.send->released(), ends.send->sent());
+    reset_all_connections();
+    ends.send.reset();
+    pair.a.reset();
+    std::vector<std::byte> landing(data.size());
+    ends.recv->expect(landing.data(), landing.size(), kTag);
+    std::optional<Arrival> arrival;
+    EXPECT_TRUE(pair.until([&] { return (arrival = ends.recv->poll()).has_value() || ends.recv->error() != nullptr; }));
+    ASSERT_TRUE(arrival) << ends.recv->error()->message;
+    EXPECT_EQ(landing, data);
+  }
+}
+
 // Another process makes idle connections, more than this one may have descriptors.
 TEST(TcpLaneLoss, StrangersTakeNeitherTheDescriptorsNorTheWayBack) {
   constexpr int kStrangers = 1500;
