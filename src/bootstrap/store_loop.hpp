@@ -11,13 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "base/fd.hpp"
-#include "base/rate_limited_log.hpp"
 #include "bootstrap/attendance.hpp"
 #include "bootstrap/wire.hpp"
-#include "net/handshake.hpp"
-#include "net/socket.hpp"
+#include "net/connector.hpp"
+#include "net/event_loop.hpp"
 
 namespace tutti {
 
@@ -29,63 +27,57 @@ struct StoreProgress {
   int newcomers = 0;
 };
 
-class StoreLoop {
+class StoreLoop final : private Connector::Owner {
  public:
-  static constexpr double kStrangerSeconds = 5;  // to prove the secret and ask to join
-  static constexpr double kFairSeconds = 0.3;    // of that, which everybody has
-  static constexpr double kAnswerSeconds = 30;   // to take the answer
-  /// How many connections may be open that have not asked to join: a quarter of the process's descriptors, which the
-  /// application needs as well.
-  static std::size_t stranger_limit();
+  static constexpr double kRequestSeconds = 5;  // to prove the secret and ask to join
+  static constexpr double kAnswerSeconds = 30;  // to take the answer
 
   static Result<std::unique_ptr<StoreLoop>> make(std::vector<Fd> listeners, const JobKey& key, int doorbell,
                                                  std::shared_ptr<StoreProgress> progress);
-  ~StoreLoop();
+  ~StoreLoop() override;
   /// Until all ranks have their answer, or the doorbell rings.
   void run();
 
  private:
   enum class Phase {
-    handshake,    // a stranger
-    request,      // knows the secret, has not asked yet
     introducing,  // a newcomer that has been told the size
     waiting,      // joined; the others have not
     answering,    // the answer is on its way
     answered,     // waiting for the rank to hang up
   };
+  // Of a process that has asked to join.
   struct Connection {
     Fd socket;
     SocketAddress peer;
-    Handshake handshake;
-    Deadline deadline;  // dropped then; never while waiting
-    Phase phase = Phase::handshake;
+    std::uint64_t watch = 0;
+    double deadline;  // dropped then; never while waiting
+    Phase phase = Phase::waiting;
     Blob incoming;
     std::size_t received = 0;
     std::shared_ptr<const Blob> answer;
     std::size_t sent = 0;
     int rank = -1;
     bool newcomer = false;
-    bool tells_size = false;    // the answer does
-    std::uint32_t watched = 0;  // epoll events asked for
+    bool tells_size = false;  // the answer does
 
     /// It awaits what becomes of the join.
     bool undecided() const {
       return phase == Phase::waiting || phase == Phase::introducing || (phase == Phase::answering && tells_size);
     }
   };
-  using Id = std::uint64_t;
+  using Id = Connector::Id;
 
-  StoreLoop(std::vector<Fd> listeners, const JobKey& key, int doorbell, std::shared_ptr<StoreProgress> progress);
-  Status watch_listeners();
+  StoreLoop(const JobKey& key, std::shared_ptr<StoreProgress> progress);
+  Status open(std::vector<Fd> listeners, int doorbell);
+
+  Connector::Answer greeted(Id id, const Connector::Arrival& arrival) override;
+  void accepted(Id id, Fd socket, const Connector::Arrival& arrival) override;
+  void dialed(Id, Fd, const Blob&) override {}
+  void dial_failed(Id, const Error&, ConnectFailure) override {}
+  void left(Id) override {}
+  void dropped() override {}
 
   bool over() const;
-  int milliseconds_to_wait() const;
-  void handle(Id id);
-  void accept_all(int listener);
-  void welcome(Accepted accepted);
-  bool make_room();
-  std::map<Id, Connection>::iterator oldest_stranger();
-  bool drop_oldest_stranger(const std::string& why);
   void serve(Id id);
   Result<std::optional<JoinRequest>> read_request(Connection& connection);
   void admit(Id id, Connection& connection, JoinRequest request);
@@ -96,33 +88,26 @@ class StoreLoop {
   void complete();
   void answer_newcomers(const std::vector<Blob>& blobs);
   void fail_all(Error error);
-  void left(Id id);
+  void hung_up(Id id);
   void drop(Id id, const std::string& why);
   void erase(Id id);
-  void watch(Id id, Connection& connection);
-  void expire();
+  void watch(const Connection& connection);
+  double expire();
   void publish();
 
-  std::vector<Fd> listeners_;
-  JobKey key_;
-  int doorbell_;
+  EventLoop loop_;
+  Connector connector_;
   std::shared_ptr<StoreProgress> progress_;
-  Fd epoll_;
   bool stopped_ = false;
-  Id next_id_;
   std::map<Id, Connection> connections_;  // in the order they came
-  std::size_t strangers_ = 0;             // in phase handshake or request
-  const std::size_t stranger_limit_ = stranger_limit();
-  Deadline next_expiry_;
-  Deadline next_log_line_;
+  double next_expiry_;
   Attendance attendance_;
-  Deadline patience_;  // the least of those who wait
+  double patience_;  // until when those who wait do, the least of them
   double patience_was_ = 0;
-  Deadline late_warning_;
+  double late_warning_;
   bool complete_ = false;
   std::shared_ptr<const Blob> failure_;
   std::set<int> told_;  // ranks that were sent the failure
-  RateLimitedLog log_;
 };
 
 }  // namespace tutti

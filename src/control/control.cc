@@ -51,8 +51,8 @@ Control::Control(const std::string& secret, const ControlOptions& options, doubl
     : owner_(::getpid()),
       pulse_seconds_(options.pulse),
       loop_(std::max(kAbsence, heartbeat_timeout * kAbsencePart)),
-      switchboard_(loop_, JobKey(secret), options.stranger_patience),
-      world_(loop_, switchboard_, mailbox_, roster_,
+      connections_(loop_, JobKey(secret), options.stranger_patience),
+      world_(loop_, connections_, mailbox_, roster_,
              {[this](int process, const Death& death) { deaths_.call_all(process, death); },
               [this](int process) { leaves_.call_all(process); }},
              heartbeat_timeout) {}
@@ -63,17 +63,16 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
   auto ports = ports_of(options, JobKey(secret));
   if (!ports) return tl::unexpected(ports.error());
   if (auto opened = control->loop_.open(); !opened) return tl::unexpected(opened.error());
-  auto bound = control->switchboard_.listen(ports->listen);
+  control->connections_.set_events(control->world_.events());
+  auto bound = control->listen(ports->listen);
   if (!bound) return tl::unexpected(bound.error());
-  control->open_door();
-  if (auto started = control->switchboard_.start(control->world_.events()); !started)
-    return tl::unexpected(started.error());
+  control->listen_locally();
 
   ControlPeer& self = control->self_;
   self.id = options.id;
   self.pid = ::getpid();
   self.start_time = start_time_of(self.pid).value_or(0);
-  self.door = control->door_.path();
+  self.local_path = control->local_.path();
   self.host = options.host.empty() ? host_identity() : options.host;
   for (const SocketAddress& address : ports->published)
     for (const SocketAddress& listener : *bound)
@@ -87,12 +86,29 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
   return control;
 }
 
+// Returns where, with ports.
+Result<std::vector<SocketAddress>> Control::listen(const std::vector<SocketAddress>& addresses) {
+  std::vector<SocketAddress> bound;
+  for (const SocketAddress& address : addresses) {
+    auto listener = listen_on(address);
+    if (!listener) return tl::unexpected(listener.error());
+    const auto actual = local_address(listener->get());
+    if (!actual) return tl::unexpected(actual.error());
+    bound.push_back(*actual);
+    if (auto listens = connections_.listen(std::move(*listener)); !listens) return tl::unexpected(listens.error());
+  }
+  return bound;
+}
+
 // Only detours need it.
-void Control::open_door() {
-  auto door = LocalListener::open(ProcessId::random());
-  if (!door) return log::info("the control plane does without a door: {}", door.error().message);
-  door_ = std::move(*door);
-  switchboard_.listen(door_.take_listener());
+void Control::listen_locally() {
+  auto local = LocalListener::open(ProcessId::random());
+  if (!local) return log::info("the control plane has no local listener: {}", local.error().message);
+  local_ = std::move(*local);
+  const auto listens = connections_.listen(local_.take_listener());
+  if (listens) return;
+  log::info("the control plane has no local listener: {}", listens.error().message);
+  local_ = LocalListener();
 }
 
 bool Control::forked() const { return ::getpid() != owner_; }
@@ -108,7 +124,8 @@ Control::~Control() {
 
 void Control::run() {
   while (running_) {
-    const double next = std::min({switchboard_.expire(), world_.tick(), pulse()});
+    double next = world_.tick();
+    next = std::min({next, connections_.tick(), pulse()});  // after what was dialed just now
     if (running_) loop_.run_once(next);
   }
 }

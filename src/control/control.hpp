@@ -33,11 +33,11 @@
 
 #include "base/clock.hpp"
 #include "base/process_id.hpp"
+#include "control/control_connections.hpp"
 #include "control/control_peer.hpp"
 #include "control/handler_table.hpp"
 #include "control/mailbox.hpp"
 #include "control/roster.hpp"
-#include "control/switchboard.hpp"
 #include "control/world.hpp"
 #include "net/event_loop.hpp"
 #include "net/local_listener.hpp"
@@ -109,7 +109,8 @@ class Control {
  private:
   Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout);
 
-  void open_door();
+  Result<std::vector<SocketAddress>> listen(const std::vector<SocketAddress>& addresses);
+  void listen_locally();
   void run();
   double pulse();
   Status check(int process, std::span<const std::byte> bytes) const;
@@ -124,10 +125,10 @@ class Control {
   HandlerTable<Subscription, int> leaves_;
   HandlerTable<Subscription> pulses_;
   std::atomic<Subscription> next_subscription_{1};
-  Switchboard switchboard_;
+  ControlConnections connections_;
   World world_;
   ControlPeer self_;
-  LocalListener door_;
+  LocalListener local_;
   bool joined_ = false;   // under mutex_
   bool stopped_ = false;  // under mutex_
   std::mutex mutex_;

@@ -21,12 +21,12 @@ struct ControlPeer {
   pid_t pid = 0;                         // means something to processes with the same `host` only
   std::uint64_t start_time = 0;          // with the pid names the process; see process_watch.hpp
   std::string host;
-  std::string door;  // for those of the same host; see base/door.hpp. Empty: none
+  std::string local_path;  // of its LocalListener, for those of the same host; empty: none
 
   std::vector<std::byte> encode() const;
   static Result<ControlPeer> decode(std::span<const std::byte> bytes);
 
-  static constexpr std::size_t kDoorLimit = 107;  // characters that fit into the address of a socket
+  static constexpr std::size_t kPathLimit = 107;  // characters that fit into the address of a socket
 };
 
 }  // namespace tutti

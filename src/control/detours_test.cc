@@ -7,10 +7,10 @@
 #include <map>
 
 #include "control/control_test_support.hpp"
-#include "control/passages.hpp"
 #include "control/test_impostor.hpp"
 #include "control/test_proxy.hpp"
 #include "net/local_listener.hpp"
+#include "net/relays.hpp"
 
 namespace tutti {
 namespace {
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 // Not where connections seem to come from: 127.0.0.1.
 SocketAddress rail() { return SocketAddress::parse("127.0.0.7:0").value(); }
 
-constexpr const char* kNoDoor = "/proc/self/fd/1000000";
+constexpr const char* kNowhere = "/proc/self/fd/1000000";
 
 // All that a process hears and says by TCP goes through its port.
 class Port {
@@ -92,7 +92,7 @@ class Detours : public testing::Test {
     std::vector<ControlPeer> world = peers;
     for (int other = 0; other < kProcesses; ++other) {
       SocketAddress& address = world[other].addresses[0];
-      if (doors_lead_nowhere) world[other].door = kNoDoor;
+      if (local_paths_lead_nowhere) world[other].local_path = kNowhere;
       if (ports.contains(other)) address = ports[other]->address();
       if (ports.contains(process) && other != process) address = ports[process]->way_out_to(address);
     }
@@ -150,7 +150,7 @@ class Detours : public testing::Test {
   Record<Said> messages[kProcesses];
   int said = 0;
   bool ports_begin_dead = false;
-  bool doors_lead_nowhere = false;
+  bool local_paths_lead_nowhere = false;
 };
 
 class DeadPortsOf : public Detours, public testing::WithParamInterface<std::vector<int>> {};
@@ -194,7 +194,7 @@ TEST_F(Detours, AreLeftForTheDirectWayOnceItIsBack) {
 }
 
 TEST_F(Detours, ThatLeadNowhereTellOfNoDeath) {
-  doors_lead_nowhere = true;
+  local_paths_lead_nowhere = true;
   start();
   ports[0]->set_dead(true);
   talk(0.6 * kTimeout);
@@ -250,7 +250,7 @@ class PassingOn : public testing::Test {
       ControlPeer peer;
       peer.id = ProcessId::random();
       peer.host = host;
-      peer.door = kNoDoor;
+      peer.local_path = kNowhere;
       peer.addresses = {local_address(nowhere.get()).value()};
       world.push_back(peer);
       members.emplace_back(peer.id);
@@ -263,9 +263,9 @@ class PassingOn : public testing::Test {
     impostor.greet(connect_once(world[0].addresses[0], Deadline::in(5)).value(), world[to].id);
     return impostor.is_hung_up_on();
   }
-  bool is_turned_away_at_the_door(int from, int to) {
+  bool is_turned_away_locally(int from, int to) {
     Impostor impostor(world[from].id);
-    impostor.greet(connect_local(world[0].door).value(), world[to].id);
+    impostor.greet(connect_local(world[0].local_path).value(), world[to].id);
     return impostor.is_hung_up_on();
   }
 
@@ -277,18 +277,18 @@ class PassingOn : public testing::Test {
 
 TEST_F(PassingOn, IsBetweenHostsOnlyAndOneWay) {
   const auto began = Clock::now();
-  EXPECT_TRUE(is_turned_away_by_tcp(2, 1)) << "nobody at that door";
+  EXPECT_TRUE(is_turned_away_by_tcp(2, 1)) << "nobody listens there";
   EXPECT_TRUE(is_turned_away_by_tcp(2, 3)) << "from TCP to TCP";
   EXPECT_TRUE(is_turned_away_by_tcp(1, 2)) << "from TCP to TCP";
-  EXPECT_TRUE(is_turned_away_at_the_door(2, 1)) << "from door to door";
-  EXPECT_TRUE(is_turned_away_at_the_door(2, 3)) << "whoever comes by the door is of this host";
+  EXPECT_TRUE(is_turned_away_locally(2, 1)) << "from local to local";
+  EXPECT_TRUE(is_turned_away_locally(2, 3)) << "whoever comes locally is of this host";
   EXPECT_LT(seconds_since(began), 1.0);
 }
 
 TEST_F(PassingOn, IsGivenUpWhereNobodyAnswers) {
   const auto began = Clock::now();
-  EXPECT_TRUE(is_turned_away_at_the_door(1, 2));
-  EXPECT_GT(seconds_since(began), 0.9 * Passages::kSearchSeconds);
+  EXPECT_TRUE(is_turned_away_locally(1, 2));
+  EXPECT_GT(seconds_since(began), 0.9 * Relays::kSearchSeconds);
 }
 
 }  // namespace

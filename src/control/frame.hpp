@@ -10,13 +10,12 @@
 namespace tutti {
 
 enum class ControlFrame : std::uint8_t {
-  greeting = 1,  // who speaks, and to whom
-  message,       // topic and bytes, for the receiver
-  broadcast,     // origin, number, topic, who is to have it, and bytes, for everyone to pass on
-  death,         // a process, an error code and a sentence
-  left,          // a process that said goodbye
-  opinion,       // origin, number, a process and whether the origin hears it or asks who does, for everyone
-  heartbeat,     // the number of the last frame that came
+  message = 1,  // topic and bytes, for the receiver
+  broadcast,    // origin, number, topic, who is to have it, and bytes, for everyone to pass on
+  death,        // a process, an error code and a sentence
+  left,         // a process that said goodbye
+  opinion,      // origin, number, a process and whether the origin hears it or asks who does, for everyone
+  heartbeat,    // the number of the last frame that came
 };
 
 constexpr bool is_numbered(ControlFrame kind) { return kind >= ControlFrame::message && kind <= ControlFrame::opinion; }

@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
 
 #include "base/wire.hpp"
 #include "control/control_peer.hpp"
 #include "control/mailbox.hpp"
 #include "control/overlay.hpp"
 #include "control/process_watch.hpp"
-#include "net/event_loop.hpp"
 
 namespace tutti {
 namespace {
@@ -115,14 +113,14 @@ TEST(ProcessWatch, SeesTheEndOfAProcessAndIsNotFooledByAReusedPid) {
   EXPECT_TRUE(watch_process(child, *start).gone);
 }
 
-TEST(ControlPeer, SurvivesTheJourneyAndAnOverlongDoorDoesNot) {
+TEST(ControlPeer, SurvivesTheJourneyAndAnOverlongPathDoesNot) {
   ControlPeer peer;
   peer.id = ProcessId::random();
   peer.addresses = {SocketAddress::loopback(AF_INET, 1234)};
   peer.pid = 17;
   peer.start_time = 4711;
   peer.host = "a host";
-  peer.door = "/proc/17/fd/9";
+  peer.local_path = "/proc/17/fd/9";
   const auto bytes = peer.encode();
   const auto decoded = ControlPeer::decode(bytes);
   ASSERT_TRUE(decoded);
@@ -131,37 +129,17 @@ TEST(ControlPeer, SurvivesTheJourneyAndAnOverlongDoorDoesNot) {
   EXPECT_EQ(decoded->pid, peer.pid);
   EXPECT_EQ(decoded->start_time, peer.start_time);
   EXPECT_EQ(decoded->host, peer.host);
-  EXPECT_EQ(decoded->door, peer.door);
+  EXPECT_EQ(decoded->local_path, peer.local_path);
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(ControlPeer::decode(std::span(bytes).first(length))) << length;
-  const std::string overlong(ControlPeer::kDoorLimit + 1, 'x');
-  peer.door = overlong;
-  EXPECT_EQ(ControlPeer::decode(peer.encode()).value().door, "");
+  const std::string overlong(ControlPeer::kPathLimit + 1, 'x');
+  peer.local_path = overlong;
+  EXPECT_EQ(ControlPeer::decode(peer.encode()).value().local_path, "");
   WireWriter out;
   for (int number = 0; number < 4; ++number) out.put(std::uint64_t{1});
   for (const std::string& text : {std::string("a host"), overlong}) out.put_text(text);
   out.put(std::uint32_t{0});
   EXPECT_FALSE(ControlPeer::decode(out.take()));
-}
-
-TEST(EventLoop, CountsItsOwnAbsenceForNobody) {
-  EventLoop loop(0.05);
-  ASSERT_TRUE(loop.open());
-  loop.run_once(loop.now());
-  const double before = loop.now();
-  loop.post([] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); });
-  loop.run_once(loop.now() + 10);
-  loop.run_once(loop.now());
-  EXPECT_LT(loop.now() - before, 0.25);
-}
-
-TEST(EventLoop, WakesForPostedWork) {
-  EventLoop loop(1);
-  ASSERT_TRUE(loop.open());
-  bool ran = false;
-  std::thread other([&] { loop.post([&] { ran = true; }); });
-  while (!ran) loop.run_once(loop.now() + 10);
-  other.join();
 }
 
 }  // namespace

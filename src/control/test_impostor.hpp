@@ -13,6 +13,7 @@
 #include "control/control_peer.hpp"
 #include "control/control_test_support.hpp"
 #include "control/frame.hpp"
+#include "control/greeting.hpp"
 #include "net/handshake.hpp"
 #include "net/socket.hpp"
 
@@ -31,12 +32,8 @@ class Impostor {
     ASSERT_TRUE(authenticate(socket.get(), Side::connector, Purpose::control, JobKey("secret"), Deadline::in(5)));
     socket_ = std::move(socket);
     WireWriter greeting;
-    for (const ProcessId& id : {id_, to}) {
-      greeting.put(id.high);
-      greeting.put(id.low);
-    }
-    greeting.put(std::uint8_t{0});  // no lifeline
-    send(encode_frame(ControlFrame::greeting, greeting.take()));
+    greeting.put_bytes(Greeting{id_, to}.encode());
+    send(greeting.take());
   }
   void send(const std::vector<std::byte>& frame) { ASSERT_TRUE(send_all(socket_.get(), frame, Deadline::in(5))); }
   void say(std::uint64_t number, const std::string& text) {

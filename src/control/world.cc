@@ -14,20 +14,21 @@ std::string end_of(const ControlPeer& peer) { return fmt::format("process {} of 
 
 }  // namespace
 
-World::World(EventLoop& loop, Switchboard& switchboard, Mailbox& mailbox, Roster& roster, News news,
+World::World(EventLoop& loop, ControlConnections& connections, Mailbox& mailbox, Roster& roster, News news,
              double heartbeat_timeout)
     : loop_(loop),
-      switchboard_(switchboard),
+      connections_(connections),
       mailbox_(mailbox),
       roster_(roster),
       news_(std::move(news)),
       heartbeat_timeout_(heartbeat_timeout) {}
 
-Switchboard::Events World::events() {
-  return {[this](Id id, const Greeting& greeting) { greeted(id, greeting); },
+ControlConnections::Events World::events() {
+  return {[this](Id id, const Greeting& greeting, bool is_local) { return greeted(id, greeting, is_local); },
+          [this](Id id, const Greeting& greeting) { opened(id, greeting); },
           [this](Id id, ControlFrame kind, std::span<const std::byte> payload) { received(id, kind, payload); },
           [this](Id id) { heard(id); },
-          [this](Id id, const Error& error, Switchboard::Ending ending) { ended(id, error, ending); }};
+          [this](Id id, const Error& error, ControlConnections::Ending ending) { ended(id, error, ending); }};
 }
 
 void World::join(std::vector<ControlPeer> all, int self, double seconds, Done done) {
@@ -42,7 +43,7 @@ void World::join(std::vector<ControlPeer> all, int self, double seconds, Done do
   join_deadline_ = loop_.now() + seconds;
   next_beat_ = loop_.now();
   draw_overlay();
-  for (const auto& [id, greeting] : std::exchange(early_, {})) admit(id, greeting);
+  for (const Early& each : std::exchange(early_, {})) connections_.answer(each.id, judge(each.greeting, each.is_local));
   finish_join();
 }
 
@@ -68,33 +69,32 @@ std::string World::missing_neighbours() const {
   return fmt::format("{}", fmt::join(missing, ", "));
 }
 
-void World::greeted(Id id, const Greeting& greeting) {
-  if (self_ < 0) {
-    early_.emplace_back(id, greeting);
-  } else {
-    admit(id, greeting);
-  }
+Connector::Answer World::greeted(Id id, const Greeting& greeting, bool is_local) {
+  if (self_ >= 0) return judge(greeting, is_local);
+  early_.push_back({id, greeting, is_local});
+  return Connector::Answer::later();
 }
 
-void World::admit(Id id, const Greeting& greeting) {
+Connector::Answer World::judge(const Greeting& greeting, bool is_local) const {
   const int process = find(greeting.from);
   const int to = find(greeting.to);
-  if (process < 0 || to < 0 || alone_) {
-    log::warn("a control connection from process {} is not meant for this world", greeting.from.to_string());
-    return switchboard_.close(id);
-  }
-  if (process == self_) return switchboard_.close(id);
-  if (to != self_) return pass_on(id, process, to);
+  if (process < 0 || to < 0 || process == self_ || alone_)
+    return Connector::Answer::drop(fmt::format("process {} is not of this world", greeting.from.to_string()));
+  if (to != self_) return pass_on(process, to, is_local);
+  if (greeting.lifeline && (!peers_[process].living || said_goodbye_)) return Connector::Answer::drop();
+  return Connector::Answer::accept(Greeting{peers_[self_].info.id, greeting.from, greeting.lifeline}.encode());
+}
+
+void World::opened(Id id, const Greeting& greeting) {
+  const int process = find(greeting.from);
+  if (alone_) return connections_.close(id);
   Peer& peer = peers_[process];
   if (peer.lifeline == id) return;
-  if (!peer.dial || peer.dial->find(id) == nullptr)
-    switchboard_.welcome(id, {peers_[self_].info.id, greeting.from, greeting.lifeline});
-  if (greeting.lifeline && peer.living && !said_goodbye_) {
+  if (greeting.lifeline) {
     lifelines_.emplace_back(id, process);
     return;
   }
-  if (greeting.lifeline) return switchboard_.close(id);
-  if (said_goodbye_ && !peer.begun) return switchboard_.hang_up(id, goodbye_, kFarewellSeconds);
+  if (said_goodbye_ && !peer.begun) return connections_.hang_up(id, goodbye_, kFarewellSeconds);
   if (peer.living) return open_to(process, id);
   acknowledge(process, id);
   if (roster_.left(process)) {
@@ -102,8 +102,8 @@ void World::admit(Id id, const Greeting& greeting) {
     return;
   }
   // It was declared dead, and does not know.
-  for (const Frame& absence : absences_) switchboard_.queue(id, absence);
-  switchboard_.drain(id, kFarewellSeconds);
+  for (const Frame& absence : absences_) connections_.queue(id, absence);
+  connections_.drain(id, kFarewellSeconds);
 }
 
 int World::find(const ProcessId& id) const {
@@ -153,7 +153,7 @@ void World::process_ended(int process) {
   peers_[process].process.reset();
   // Its goodbye may still lie in the socket; or, where there never was one, be on its way through others.
   const std::vector<Link> links = peers_[process].links;
-  for (const Link& link : links) switchboard_.read_now(link.id);
+  for (const Link& link : links) connections_.read_now(link.id);
   if (peers_[process].begun) {
     lost(process, end_of(peers_[process].info), Certainty::known);
   } else {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "control/control_connections.hpp"
 #include "control/control_peer.hpp"
 #include "control/death.hpp"
 #include "control/mailbox.hpp"
@@ -28,7 +29,6 @@
 #include "control/process_watch.hpp"
 #include "control/roster.hpp"
 #include "control/session.hpp"
-#include "control/switchboard.hpp"
 #include "net/event_loop.hpp"
 
 namespace tutti {
@@ -41,11 +41,11 @@ class World {
     std::function<void(int process)> left;
   };
 
-  World(EventLoop& loop, Switchboard& switchboard, Mailbox& mailbox, Roster& roster, News news,
+  World(EventLoop& loop, ControlConnections& connections, Mailbox& mailbox, Roster& roster, News news,
         double heartbeat_timeout);
 
-  /// What the switchboard is to call.
-  Switchboard::Events events();
+  /// What the connections is to call.
+  ControlConnections::Events events();
 
   void join(std::vector<ControlPeer> all, int self, double seconds, Done done);
   void send(int process, std::uint64_t topic, std::span<const std::byte> bytes);
@@ -61,11 +61,17 @@ class World {
   static constexpr double kFarewellSeconds = 2.0;  // for the other side to end a connection that is over
 
  private:
-  using Id = Switchboard::Id;
+  using Id = ControlConnections::Id;
   using Frame = std::vector<std::byte>;
 
+  // Greeted before this process joined.
+  struct Early {
+    Id id;
+    Greeting greeting;
+    bool is_local;
+  };
   struct Step {
-    ControlWay way;
+    Route route;
     std::optional<std::size_t> address;  // of the peer; none: a detour, of which only success tells anything
   };
   struct Attempt {
@@ -130,8 +136,9 @@ class World {
     std::vector<int> hearers;          // who told so, the latest first
   };
 
-  void greeted(Id id, const Greeting& greeting);
-  void admit(Id id, const Greeting& greeting);
+  Connector::Answer greeted(Id id, const Greeting& greeting, bool is_local);
+  Connector::Answer judge(const Greeting& greeting, bool is_local) const;
+  void opened(Id id, const Greeting& greeting);
   int find(const ProcessId& id) const;
   void open_to(int process, Id id);
   void begin_session(int process);
@@ -143,7 +150,7 @@ class World {
   void received_broadcast(int from, std::span<const std::byte> payload);
   void received_death(std::span<const std::byte> payload);
   void received_opinion(int from, std::span<const std::byte> payload);
-  void ended(Id id, const Error& error, Switchboard::Ending ending);
+  void ended(Id id, const Error& error, ControlConnections::Ending ending);
   void stream_ended(int process);
   void link_ended(int process, Id id, const std::string& why);
   void misbehaved(Id id, int process);
@@ -171,10 +178,10 @@ class World {
   void drop_lifeline(Peer& peer);
   bool same_host(int one, int other) const;
   std::vector<int> hosted_with(int process) const;
-  std::vector<ControlWay> door_of(int process) const;
-  std::vector<ControlWay> detours_to(int process) const;
-  std::vector<ControlWay> onward_ways(int from, int to, bool came_by_door) const;
-  void pass_on(Id id, int from, int to);
+  std::vector<Route> local_routes_to(int process) const;
+  std::vector<Route> detours_to(int process) const;
+  std::vector<Route> onward_routes(int from, int to, bool came_locally) const;
+  Connector::Answer pass_on(int from, int to, bool came_locally) const;
   void watch(int process);
   void process_ended(int process);
   void confirm_ends();
@@ -202,7 +209,7 @@ class World {
   int process_of(Id id) const;
 
   EventLoop& loop_;
-  Switchboard& switchboard_;
+  ControlConnections& connections_;
   Mailbox& mailbox_;
   Roster& roster_;
   News news_;
@@ -211,9 +218,9 @@ class World {
   std::vector<Peer> peers_;
   std::vector<bool> living_;
   int self_ = -1;
-  std::vector<std::pair<Id, Greeting>> early_;  // greeted before this process joined
-  std::vector<std::pair<Id, int>> processes_;   // of open connections
-  std::vector<std::pair<Id, int>> lifelines_;   // of those on which nothing is said
+  std::vector<Early> early_;
+  std::vector<std::pair<Id, int>> processes_;  // of open connections
+  std::vector<std::pair<Id, int>> lifelines_;  // of those on which nothing is said
 
   Done joining_;
   bool joined_ = false;

@@ -1,11 +1,11 @@
 // Ways to a process that none of its own addresses leads to: a neighbour's port may work, ours or the peer's.
 //
-//   dialer --door--> process of its host --TCP--> peer, or a process of its host --door--> peer
-//   dialer --TCP--> process of the peer's host --door--> peer
+//   dialer --local--> process of its host --TCP--> peer, or a process of its host --local--> peer
+//   dialer --TCP--> process of the peer's host --local--> peer
 //   dialer --TCP--> process of a third host that hears the peer --TCP--> peer
 //
-// What comes by a door goes on by TCP. What comes by TCP goes on by a door, or to the address over which the peer is
-// connected right now. Only between hosts, so that there are no circles.
+// What comes by a local listener goes on by TCP. What comes by TCP goes on by a local listener, or to the address over
+// which the peer is connected right now. Only between hosts, so that there are no circles.
 #include <algorithm>
 
 #include "base/log.hpp"
@@ -15,8 +15,8 @@ namespace tutti {
 namespace {
 
 // Taken in turn: which end has the trouble is not known.
-std::vector<ControlWay> mixed(const std::vector<ControlWay>& one, const std::vector<ControlWay>& other) {
-  std::vector<ControlWay> all;
+std::vector<Route> mixed(const std::vector<Route>& one, const std::vector<Route>& other) {
+  std::vector<Route> all;
   for (std::size_t at = 0; at < std::max(one.size(), other.size()); ++at) {
     if (at < one.size()) all.push_back(one[at]);
     if (at < other.size()) all.push_back(other[at]);
@@ -39,47 +39,47 @@ std::vector<int> World::hosted_with(int process) const {
   return others;
 }
 
-std::vector<ControlWay> World::detours_to(int process) const {
-  if (same_host(self_, process)) return door_of(process);
-  std::vector<ControlWay> doors;
-  std::vector<ControlWay> addresses;
+std::vector<Route> World::detours_to(int process) const {
+  if (same_host(self_, process)) return local_routes_to(process);
+  std::vector<Route> local;
+  std::vector<Route> remote;
   for (const int neighbour : hosted_with(self_))
-    for (const ControlWay& way : door_of(neighbour)) doors.push_back(way);
+    for (const Route& route : local_routes_to(neighbour)) local.push_back(route);
   for (const int neighbour : hosted_with(process))
-    for (const SocketAddress& address : peers_[neighbour].info.addresses) addresses.push_back({address, {}});
+    for (const SocketAddress& address : peers_[neighbour].info.addresses) remote.push_back(Route::to(address));
   for (const int hearer : peers_[process].hearers)
     if (hearer != self_ && peers_[hearer].living && !same_host(hearer, self_) && !same_host(hearer, process))
-      for (const SocketAddress& address : peers_[hearer].info.addresses) addresses.push_back({address, {}});
-  return mixed(doors, addresses);
+      for (const SocketAddress& address : peers_[hearer].info.addresses) remote.push_back(Route::to(address));
+  return mixed(local, remote);
 }
 
-std::vector<ControlWay> World::door_of(int process) const {
-  const std::string& door = peers_[process].info.door;
-  return door.empty() ? std::vector<ControlWay>() : std::vector<ControlWay>{{{}, door}};
+std::vector<Route> World::local_routes_to(int process) const {
+  const std::string& path = peers_[process].info.local_path;
+  return path.empty() ? std::vector<Route>() : std::vector<Route>{Route::to_local(path)};
 }
 
-std::vector<ControlWay> World::onward_ways(int from, int to, bool came_by_door) const {
+std::vector<Route> World::onward_routes(int from, int to, bool came_locally) const {
   if (!peers_[to].living || same_host(from, to)) return {};
-  std::vector<ControlWay> ways;
-  if (!came_by_door && same_host(self_, to)) return door_of(to);
-  if (!came_by_door) {
+  if (!came_locally && same_host(self_, to)) return local_routes_to(to);
+  if (!came_locally) {
     // Only where it surely is, so that a connection is passed on to no third one.
     const Peer& peer = peers_[to];
-    if (hears(peer) && peer.link_address) ways.push_back({peer.info.addresses[*peer.link_address], {}});
-    return ways;
+    if (!hears(peer) || !peer.link_address) return {};
+    return {Route::to(peer.info.addresses[*peer.link_address])};
   }
   if (!same_host(self_, from)) return {};
-  for (const SocketAddress& address : peers_[to].info.addresses) ways.push_back({address, {}});
+  std::vector<Route> routes;
+  for (const SocketAddress& address : peers_[to].info.addresses) routes.push_back(Route::to(address));
   for (const int neighbour : hosted_with(to))
-    for (const SocketAddress& address : peers_[neighbour].info.addresses) ways.push_back({address, {}});
-  return ways;
+    for (const SocketAddress& address : peers_[neighbour].info.addresses) routes.push_back(Route::to(address));
+  return routes;
 }
 
-void World::pass_on(Id id, int from, int to) {
-  std::vector<ControlWay> ways = onward_ways(from, to, switchboard_.by_door(id));
-  if (!ways.empty()) return switchboard_.pass_on(id, std::move(ways));
+Connector::Answer World::pass_on(int from, int to, bool came_locally) const {
+  std::vector<Route> routes = onward_routes(from, to, came_locally);
+  if (!routes.empty()) return Connector::Answer::pass_on(std::move(routes));
   log::info("process {} looks for process {} here, which cannot be reached from here", from, to);
-  switchboard_.close(id);
+  return Connector::Answer::drop();
 }
 
 }  // namespace tutti

@@ -73,7 +73,7 @@ void World::entrust(int process, const Frame& frame) {
   Peer& peer = peers_[process];
   if (!peer.living) return;
   const Frame& kept = peer.session.push(frame);
-  if (!peer.links.empty()) switchboard_.queue(peer.links.back().id, kept);
+  if (!peer.links.empty()) connections_.queue(peer.links.back().id, kept);
 }
 
 void World::received(Id id, ControlFrame kind, std::span<const std::byte> payload) {
@@ -119,7 +119,6 @@ void World::take(int from, ControlFrame kind, std::span<const std::byte> payload
     }
     case ControlFrame::opinion:
       return received_opinion(from, payload);
-    case ControlFrame::greeting:
     case ControlFrame::heartbeat:
       return;
   }
@@ -217,21 +216,21 @@ void World::part_from(int process, const Frame& last_words) {
   const std::vector<Link> links = std::exchange(peer.links, {});
   for (const Link& link : links) {
     acknowledge(process, link.id);  // one that leaves waits for it
-    switchboard_.drain(link.id, kFarewellSeconds);
+    connections_.drain(link.id, kFarewellSeconds);
   }
   const auto dial = std::exchange(peer.dial, std::nullopt);
   // Last words on a second connection could overtake what the first one carries.
   for (const Attempt& attempt : dial ? dial->attempts : std::vector<Attempt>()) {
     if (links.empty()) {
-      switchboard_.hang_up(attempt.id, last_words, kFarewellSeconds);
+      connections_.hang_up(attempt.id, last_words, kFarewellSeconds);
     } else {
-      switchboard_.close(attempt.id);
+      connections_.close(attempt.id);
     }
   }
   peer.session.forget_kept();
   drop_lifeline(peer);
   for (const auto& [id, owner] : std::vector(lifelines_))
-    if (owner == process) switchboard_.close(id);
+    if (owner == process) connections_.close(id);
   std::erase_if(lifelines_, [&](const auto& entry) { return entry.second == process; });
   if (peer.process) {
     loop_.unwatch(peer.process_key);
@@ -241,7 +240,7 @@ void World::part_from(int process, const Frame& last_words) {
 
 void World::leave_alone(const Frame& last_words) {
   alone_ = true;
-  switchboard_.stop_listening();
+  connections_.stop_listening();
   for (std::size_t process = 0; process < peers_.size(); ++process) part_from(static_cast<int>(process), last_words);
 }
 
@@ -259,14 +258,14 @@ void World::finish_leave() {
   if (!said_goodbye_ && !waits([](const Peer& peer) { return !peer.pending.empty(); })) say_goodbye();
   if (said_goodbye_ && !alone_ && !waits([](const Peer& peer) { return !peer.session.kept().empty(); }))
     leave_alone(goodbye_);
-  if (late || (alone_ && switchboard_.empty())) std::exchange(leaving_, nullptr)({});
+  if (late || (alone_ && connections_.empty())) std::exchange(leaving_, nullptr)({});
 }
 
 void World::say_goodbye() {
   goodbye_ = encode_goodbye(self_);
   flood(goodbye_);
   said_goodbye_ = true;
-  for (const auto& [id, greeting] : std::exchange(early_, {})) switchboard_.close(id);
+  for (const Early& each : std::exchange(early_, {})) connections_.close(each.id);
 }
 
 double World::tick() {

@@ -40,7 +40,7 @@ std::string with_trouble(const std::string& why, const std::string& trouble) {
 void World::open_to(int process, Id id) {
   Peer& peer = peers_[process];
   const Attempt* const ours = peer.dial ? peer.dial->find(id) : nullptr;
-  const bool detour = ours != nullptr ? !ours->step.address : switchboard_.by_door(id);
+  const bool detour = ours != nullptr ? !ours->step.address : connections_.is_local(id);
   if (ours != nullptr) std::erase_if(peer.dial->attempts, [&](const Attempt& attempt) { return attempt.id == id; });
   if (ours != nullptr || (peer.dial && peer.dial->attempts.empty())) end_dial(peer);
   processes_.emplace_back(id, process);
@@ -50,7 +50,7 @@ void World::open_to(int process, Id id) {
   peer.stream_ended = false;
   peer.refused_since.reset();
   peer.asked_at.reset();
-  if (!detour) note_address(peer, switchboard_.remote(id));
+  if (!detour) note_address(peer, connections_.remote(id));
   acknowledge(process, id);
   send_kept(process, id);
   drop_silent_links(process);
@@ -85,13 +85,13 @@ void World::note_address(Peer& peer, const SocketAddress& remote) {
 }
 
 void World::send_kept(int process, Id id) {
-  for (const Frame& frame : peers_[process].session.kept()) switchboard_.queue(id, frame);
+  for (const Frame& frame : peers_[process].session.kept()) connections_.queue(id, frame);
 }
 
 void World::acknowledge(int process, Id id) {
   WireWriter out;
   out.put(peers_[process].session.acknowledge());
-  switchboard_.queue(id, encode_frame(ControlFrame::heartbeat, out.take()));
+  connections_.queue(id, encode_frame(ControlFrame::heartbeat, out.take()));
 }
 
 void World::heard(Id id) {
@@ -104,8 +104,8 @@ void World::heard(Id id) {
     if (link.id == id) link.last_heard = peer.last_heard;
 }
 
-void World::ended(Id id, const Error& error, Switchboard::Ending ending) {
-  std::erase_if(early_, [&](const auto& entry) { return entry.first == id; });
+void World::ended(Id id, const Error& error, ControlConnections::Ending ending) {
+  std::erase_if(early_, [&](const Early& each) { return each.id == id; });
   const auto lifeline =
       std::find_if(lifelines_.begin(), lifelines_.end(), [&](const auto& e) { return e.first == id; });
   if (lifeline != lifelines_.end()) {
@@ -134,7 +134,7 @@ void World::ended(Id id, const Error& error, Switchboard::Ending ending) {
 
 void World::misbehaved(Id id, int process) {
   log::warn("process {} broke the rules of the control connection, which ends", process);
-  switchboard_.close(id);
+  connections_.close(id);
   link_ended(process, id, "it broke the rules of the control connection");
 }
 
@@ -192,10 +192,10 @@ void World::begin_round(int process) {
   const auto& addresses = peer.info.addresses;
   for (std::size_t at = 0; at < addresses.size(); ++at) {
     const std::size_t address = (peer.next_address + at) % addresses.size();
-    dial.round.push_back({{addresses[address], {}}, address});
+    dial.round.push_back({Route::to(addresses[address]), address});
   }
   if (joined_ || peer.begun || dial.rounds > 0) {
-    const std::vector<ControlWay> detours = detours_to(process);
+    const std::vector<Route> detours = detours_to(process);
     const std::size_t count = std::min(detours.size(), kDetours);
     for (std::size_t at = 0; at < count; ++at)
       dial.round.push_back({detours[(dial.detours + at) % detours.size()], std::nullopt});
@@ -222,10 +222,10 @@ void World::attempt(int process) {
   const Step step = dial.round[dial.step];
   plan_next_attempt(process, step);
   if (dial.attempts.size() >= kAttempts) {
-    switchboard_.close(dial.attempts.front().id);
+    connections_.close(dial.attempts.front().id);
     dial.attempts.erase(dial.attempts.begin());
   }
-  auto connection = switchboard_.dial(step.way, {peers_[self_].info.id, peer.info.id}, patience_of(peer));
+  auto connection = connections_.dial(step.route, {peers_[self_].info.id, peer.info.id}, patience_of(peer));
   if (!connection) return attempt_failed(process, step, connection.error(), false);
   dial.attempts.push_back({*connection, step});
 }
@@ -273,7 +273,7 @@ void World::attempt_failed(int process, const Step& step, const Error& error, bo
 // The peer may count those that are under way as open; they end there.
 void World::end_dial(Peer& peer) {
   const auto dial = std::exchange(peer.dial, std::nullopt);
-  for (const Attempt& attempt : dial->attempts) switchboard_.close(attempt.id);
+  for (const Attempt& attempt : dial->attempts) connections_.close(attempt.id);
 }
 
 void World::retry_dials() {
@@ -292,7 +292,7 @@ void World::retry_dials() {
 
 bool World::host_answers(const Peer& peer) const {
   return peer.dial && std::any_of(peer.dial->attempts.begin(), peer.dial->attempts.end(), [&](const Attempt& attempt) {
-           return attempt.step.address && switchboard_.answered(attempt.id);
+           return attempt.step.address && connections_.is_connected(attempt.id);
          });
 }
 
@@ -323,7 +323,7 @@ void World::beat_to(int process) {
     start_dial(process, 0);
   }
   for (const Link& link : peer.links)
-    if (switchboard_.idle(link.id)) acknowledge(process, link.id);
+    if (connections_.idle(link.id)) acknowledge(process, link.id);
 }
 
 // Where others speak: while all are silent, each is a chance.
@@ -332,7 +332,7 @@ void World::drop_silent_links(int process) {
   const std::vector<Link> links = peers_[process].links;
   for (const Link& link : links) {
     if (!silent(link.last_heard)) continue;
-    switchboard_.close(link.id);
+    connections_.close(link.id);
     remove_link(process, link.id);
   }
 }

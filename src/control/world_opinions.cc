@@ -93,22 +93,22 @@ void World::keep_lifeline(int process) {
   Peer& peer = peers_[process];
   if (peer.lifeline || self_ > process || said_goodbye_ || same_host(self_, process)) return;
   if (!peer.link_address || !hears(peer)) return;
-  const ControlWay way{peer.info.addresses[*peer.link_address], {}};
-  auto dialed = switchboard_.dial(way, {peers_[self_].info.id, peer.info.id, true}, kLifelineSeconds);
+  const Route route = Route::to(peer.info.addresses[*peer.link_address]);
+  auto dialed = connections_.dial(route, {peers_[self_].info.id, peer.info.id, true}, kLifelineSeconds);
   if (!dialed) return;
   peer.lifeline = *dialed;
   lifelines_.emplace_back(*dialed, process);
 }
 
 void World::drop_lifeline(Peer& peer) {
-  if (peer.lifeline) switchboard_.close(*peer.lifeline);
+  if (peer.lifeline) connections_.close(*peer.lifeline);
   peer.lifeline.reset();
 }
 
 // Proof of half a death. What it said last is read first: it may have been goodbye.
 void World::stream_ended(int process) {
   const std::vector<Link> links = peers_[process].links;
-  for (const Link& link : links) switchboard_.read_now(link.id);
+  for (const Link& link : links) connections_.read_now(link.id);
   Peer& peer = peers_[process];
   if (!peer.living || peer.said_goodbye || said_goodbye_) return;
   peer.stream_ended = true;

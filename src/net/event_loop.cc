@@ -14,13 +14,16 @@ namespace {
 
 constexpr std::uint64_t kWakeKey = 0;
 
+}  // namespace
+
 double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace
+bool EventLoop::is_forked() const { return owner_ != ::getpid(); }
 
 Status EventLoop::open() {
+  owner_ = ::getpid();
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return system_error("opening an epoll descriptor");
   wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -29,7 +32,7 @@ Status EventLoop::open() {
   event.events = EPOLLIN;
   event.data.u64 = kWakeKey;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) return system_error("watching a descriptor");
-  now_ = monotonic_seconds();
+  now_ = clock_();
   return {};
 }
 
@@ -55,7 +58,7 @@ void EventLoop::change(std::uint64_t key, std::uint32_t events) {
 
 void EventLoop::unwatch(std::uint64_t key) {
   const auto found = watched_.find(key);
-  if (found == watched_.end()) return;
+  if (found == watched_.end() || is_forked()) return;
   // By hand, not by closing: a copy of the descriptor in a child would keep it in the set.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.descriptor, nullptr);
   watched_.erase(found);
@@ -74,7 +77,7 @@ void EventLoop::post(std::function<void()> work) {
 }
 
 void EventLoop::run_once(double until) {
-  const double seconds = std::clamp(until - now_, 0.0, 3600.0);
+  const double seconds = std::clamp(until - (clock_() - lost_), 0.0, 3600.0);
   const int milliseconds = static_cast<int>(std::ceil(seconds * 1000));
   std::array<epoll_event, 64> events;
   const int ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), milliseconds);
@@ -95,7 +98,7 @@ void EventLoop::run_once(double until) {
 }
 
 void EventLoop::advance_clock(double waited_for) {
-  const double real = monotonic_seconds();
+  const double real = clock_();
   if (last_turn_ >= 0) {
     const double late = real - last_turn_ - waited_for;
     if (late > absence_) lost_ += late;

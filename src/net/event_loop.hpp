@@ -1,8 +1,11 @@
 // Waits for descriptors, posted work and the time, on one thread. Time is the monotonic clock less what this process
 // lost while it was stopped or starved: after SIGSTOP or a suspended host every deadline moves on, and nobody is blamed
 // for this process's own absence.
-// post() is for any thread; everything else for the thread that calls run_once().
+// post() is for any thread; everything else for the thread that calls run_once(). In a child of fork() it does nothing:
+// descriptors may have other meanings there.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
@@ -16,12 +19,17 @@
 
 namespace tutti {
 
+double monotonic_seconds();
+
 class EventLoop {
  public:
   using Ready = std::function<void(std::uint32_t events)>;
 
+  /// Seconds since some moment.
+  using Clock = double (*)();
+
   /// A turn that comes later than it should by more than `absence` seconds is time lost.
-  explicit EventLoop(double absence) : absence_(absence) {}
+  explicit EventLoop(double absence, Clock clock = monotonic_seconds) : absence_(absence), clock_(clock) {}
   Status open();
 
   /// Calls `ready` when epoll reports `events` (or an error condition) on the borrowed descriptor. Returns its key.
@@ -48,7 +56,11 @@ class EventLoop {
   void advance_clock(double waited_for);
   void run_posted();
 
+  bool is_forked() const;
+
   double absence_;
+  Clock clock_;
+  pid_t owner_ = 0;
   Fd epoll_;
   Fd wake_;
   std::unordered_map<std::uint64_t, Watched> watched_;

@@ -17,7 +17,7 @@ bool parse_hexadecimal(std::string_view text, std::uint64_t& value) {
 std::string Endpoint::to_string() const {
   std::string text = id.to_string();
   for (const SocketAddress& address : addresses) text += " " + address.to_string();
-  if (!door.empty()) text += " " + door;
+  if (!local_path.empty()) text += " " + local_path;
   return text;
 }
 
@@ -37,7 +37,7 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
     const std::string_view word = rest.substr(0, rest.find(' '));
     rest.remove_prefix(word.size());
     if (word.starts_with('/')) {
-      endpoint.door = word;
+      endpoint.local_path = word;
       continue;
     }
     const auto address = SocketAddress::parse(word);

@@ -13,7 +13,7 @@ namespace tutti {
 struct Endpoint {
   ProcessId id;
   std::vector<SocketAddress> addresses;  // the fastest first
-  std::string door;                      // for processes of its host; see door.hpp
+  std::string local_path;                // of its LocalListener, for processes of its host; empty: none
 
   /// "0123...cdef 10.0.0.1:4711 [fe80::1%eth0]:4712 /proc/4242/fd/7"
   std::string to_string() const;

@@ -9,9 +9,9 @@ namespace {
 
 SocketAddress at(const char* text) { return SocketAddress::parse(text).value(); }
 
-std::vector<std::string> shown(const std::vector<Rail>& rails) {
+std::vector<std::string> shown(const std::vector<Route>& rails) {
   std::vector<std::string> all;
-  for (const Rail& rail : rails)
+  for (const Route& rail : rails)
     all.push_back((rail.source ? rail.source->host() : "any") + " > " + rail.remote.to_string());
   return all;
 }

@@ -45,20 +45,19 @@ Status Tcp::Impl::listen(bool has_secret) {
   if (!listeners) return tl::unexpected(listeners.error());
   if (poller_->descriptor() < 0 || !wake_ || next_look_->descriptor() < 0)
     return system_error("starting the TCP transport");
-  reception_ =
-      std::make_unique<Reception>(*this, key_, id_, std::move(*listeners), poller_->descriptor(), ports_.descriptor(),
-                                  next_look_, Reception::Options{options_.greeting_timeout});
-  return reception_->start();
+  connector_ = std::make_unique<LaneConnector>(*this, key_, id_, poller_->descriptor(), ports_.descriptor(), next_look_,
+                                               LaneConnector::Options{options_.greeting_timeout});
+  return connector_->start(std::move(*listeners));
 }
 
 Tcp::Impl::~Impl() {
   if (process_ != ::getpid()) {
     // A child of fork: descriptors are closed already, the thread does not exist, and peers belong to the parent.
-    if (reception_) reception_->abandon_thread();
+    if (connector_) connector_->abandon_thread();
     return;
   }
   await_acknowledgements();
-  if (reception_) reception_->stop();
+  if (connector_) connector_->stop();
   stopping_ = true;
   farewell();
   const Error closed = fail(ErrorCode::aborted, "the transport was closed").value();

@@ -84,10 +84,8 @@ TEST(Tcp, ClosesALaneWhoseFramesBreakTheRules) {
   auto socket = connect_once(tcp->endpoint().addresses.front(), deadline);
   ASSERT_TRUE(socket.has_value());
   ASSERT_TRUE(authenticate(socket->get(), Side::connector, Purpose::data, JobKey(kSecret), deadline).has_value());
-  ASSERT_TRUE(
-      send_all(socket->get(), encode(LaneGreeting{FrameType::hello, 1, 0, intruder.id, tcp->endpoint().id}), deadline));
-  FrameBytes welcome;
-  ASSERT_TRUE(recv_all(socket->get(), welcome, deadline).has_value());
+  send_greeting(socket->get(), {FrameType::hello, 1, 0, intruder.id, tcp->endpoint().id});
+  ASSERT_TRUE(recv_greeting(socket->get()));
   FrameHeader header;
   header.epoch = 1;
   header.link = id;

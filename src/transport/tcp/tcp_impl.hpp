@@ -16,14 +16,14 @@
 
 #include "transport/peer.hpp"
 #include "transport/tcp/connection.hpp"
+#include "transport/tcp/lane_connector.hpp"
 #include "transport/tcp/ports.hpp"
-#include "transport/tcp/reception.hpp"
 #include "transport/tcp/tcp.hpp"
 #include "transport/tcp/ways.hpp"
 
 namespace tutti {
 
-class Tcp::Impl final : public Reception::Host {
+class Tcp::Impl final : public LaneConnector::Delegate {
  public:
   Impl(const std::string& secret, TcpOptions options)
       : options_(std::move(options)),
@@ -44,12 +44,12 @@ class Tcp::Impl final : public Reception::Host {
   void close_peer(const ProcessId& peer, const Error& why);
 
   void on_accepted(Fd socket, const LaneGreeting& greeting) override;
-  Attempt::Verdict judge(const LaneGreeting& hello) override;
-  std::vector<Rail> routes_to(const ProcessId& process) override { return ways_.onwards(process); }
+  LaneConnector::Verdict judge(const LaneGreeting& hello) override;
+  std::vector<Route> routes_to(const ProcessId& process) override { return ways_.onwards(process); }
   void on_dialed(Fd socket, const Dial& dial) override;
   void on_dial_failed(const Dial& dial, const Error& why, DialFailure kind) override;
   void on_ports_changed() override;
-  void on_stranger() override { count(poller_->counters().strangers, 1); }
+  void on_dropped() override { count(poller_->counters().strangers, 1); }
   bool is_driven() override;
   void drive() override { drive_ready(); }
   double tick() override;
@@ -118,7 +118,7 @@ class Tcp::Impl final : public Reception::Host {
   Ports ports_;            // the thread's
   bool stopping_ = false;  // there is no thread any more
   std::shared_ptr<NextLook> next_look_ = std::make_shared<NextLook>();
-  std::unique_ptr<Reception> reception_;
+  std::unique_ptr<LaneConnector> connector_;
 };
 
 }  // namespace tutti

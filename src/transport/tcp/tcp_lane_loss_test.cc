@@ -336,12 +336,9 @@ TEST(TcpLaneLoss, OnlyThePeerItselfRefusesForGood) {
     ASSERT_TRUE(accepted.has_value());
     const int socket = accepted->connection.get();
     ASSERT_TRUE(authenticate(socket, Side::acceptor, Purpose::data, JobKey(kSecret), Deadline::in(10)));
-    FrameBytes bytes;
-    ASSERT_TRUE(recv_all(socket, bytes, Deadline::in(10)));
-    const auto hello = parse_greeting(bytes);
+    const auto hello = recv_greeting(socket);
     ASSERT_TRUE(hello.has_value());
-    ASSERT_TRUE(send_all(socket, encode(LaneGreeting{FrameType::never, hello->epoch, hello->lane, as, hello->from}),
-                         Deadline::in(10)));
+    send_greeting(socket, {FrameType::never, hello->epoch, hello->lane, as, hello->from});
   };
   answer(kLowest);
   answer(peer.id);

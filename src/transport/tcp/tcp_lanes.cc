@@ -99,7 +99,7 @@ void Tcp::Impl::watch(const std::shared_ptr<Connection>& connection, std::shared
 void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   if (id_ < greeting.from) {
     log::warn("dropped a connection from {}: it was not its turn to dial", peer_name(socket.get()));
-    return on_stranger();
+    return on_dropped();
   }
   std::shared_ptr<Peer> peer;
   {
@@ -112,24 +112,24 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   take_lane(std::move(socket), greeting.lane, greeting.epoch, peer, std::move(listens));
 }
 
-Attempt::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
-  if (hello.to != id_) return ways_.knows(hello.to) ? Attempt::Verdict::pass_on : Attempt::Verdict::refuse;
+LaneConnector::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
+  if (hello.to != id_) return ways_.knows(hello.to) ? LaneConnector::Verdict::pass_on : LaneConnector::Verdict::refuse;
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
     const auto found = peers_.find({hello.from, false});
-    if (found == peers_.end()) return Attempt::Verdict::welcome;
+    if (found == peers_.end()) return LaneConnector::Verdict::accept;
     peer = found->second.peer;
   }
   const std::lock_guard lock(peer->mutex());
-  return peer->error() ? Attempt::Verdict::gone : Attempt::Verdict::welcome;
+  return peer->error() ? LaneConnector::Verdict::peer_dead : LaneConnector::Verdict::accept;
 }
 
 void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {
   const auto peer = find(dial.peer);
   if (!peer) return;
   WayProbe::Target listens;
-  if (dial.rail.door.empty()) listens = [remote = dial.rail.remote] { return std::optional(remote); };
+  if (!dial.route.is_local()) listens = [remote = dial.route.remote] { return std::optional(remote); };
   take_lane(std::move(socket), dial.lane.index, dial.lane.epoch, peer, std::move(listens));
 }
 
@@ -171,15 +171,16 @@ void Tcp::Impl::dial(const PeerKey& key, const WantedLane& lane) {
     const std::lock_guard lock(mutex_);
     addresses = peers_[key].addresses;
   }
-  const std::vector<Rail> rails = lane.relayed ? ways_.detours(key.first) : ways_.direct(addresses);
-  Dial dial{key.first, lane, rails.empty() ? Rail() : rails[(lane.relayed ? lane.epoch : lane.index) % rails.size()]};
+  const std::vector<Route> routes = lane.relayed ? ways_.detours(key.first) : ways_.direct(addresses);
+  Dial dial{key.first, lane,
+            routes.empty() ? Route() : routes[(lane.relayed ? lane.epoch : lane.index) % routes.size()]};
   // A port may still be taken by what was lost: every other attempt is from any.
   if (!lane.relayed && source_ports() != 0 && lane.epoch % 2 == 1) {
-    const auto port = options_.source_ports.first + lane.index / rails.size() % static_cast<unsigned>(source_ports());
-    if (!dial.rail.source) dial.rail.source = SocketAddress::any(dial.rail.remote.family());
-    dial.rail.source = dial.rail.source->with_port(static_cast<std::uint16_t>(port));
+    const auto port = options_.source_ports.first + lane.index / routes.size() % static_cast<unsigned>(source_ports());
+    if (!dial.route.source) dial.route.source = SocketAddress::any(dial.route.remote.family());
+    dial.route.source = dial.route.source->with_port(static_cast<std::uint16_t>(port));
   }
-  if (!rails.empty()) return reception_->dial(dial);
+  if (!routes.empty()) return connector_->dial(dial);
   on_dial_failed(dial, fail(ErrorCode::system, "no process of either host could pass it on").value(),
                  DialFailure::passing);
 }
@@ -253,7 +254,7 @@ void Tcp::Impl::try_again() {
 void Tcp::Impl::open_new_ports() {
   std::vector<Fd> listeners = ways_.open_new();
   if (listeners.empty()) return;
-  for (Fd& each : listeners) reception_->listen(std::move(each));
+  for (Fd& each : listeners) connector_->listen(std::move(each));
   std::function<void(const Endpoint&)> tell;
   {
     const std::lock_guard lock(mutex_);

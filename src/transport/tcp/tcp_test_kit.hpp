@@ -11,6 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/wire.hpp"
+#include "net/socket.hpp"
+#include "transport/frame.hpp"
 #include "transport/tcp/tcp.hpp"
 
 namespace tutti {
@@ -32,6 +35,19 @@ inline std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
   std::vector<std::byte> data(bytes);
   for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>((i * 31 + i / 251 + seed) & 0xff);
   return data;
+}
+
+// What the ends of a lane say first goes after its length; see net/pending_connection.hpp.
+inline void send_greeting(int socket, const LaneGreeting& greeting) {
+  WireWriter out;
+  out.put_bytes(encode(greeting));
+  EXPECT_TRUE(send_all(socket, out.take(), Deadline::in(10)));
+}
+
+inline Result<LaneGreeting> recv_greeting(int socket) {
+  std::vector<std::byte> bytes(sizeof(std::uint32_t) + kFrameHeaderBytes);
+  if (auto received = recv_all(socket, bytes, Deadline::in(10)); !received) return tl::unexpected(received.error());
+  return parse_greeting(std::span<const std::byte>(bytes).last<kFrameHeaderBytes>());
 }
 
 // Two processes in one: A sends, B receives.

@@ -42,12 +42,12 @@ Result<std::vector<Fd>> Ways::open(const std::vector<SocketAddress>& addresses, 
     if (!listener) return tl::unexpected(listener.error());
     listeners.push_back(std::move(*listener));
   }
-  // Without a door this process has its own ports only; nothing else depends on it.
-  if (auto door = LocalListener::open(id_)) {
-    door_ = std::move(*door);
-    listeners.push_back(door_.take_listener());
+  // Without it this process has its own ports only; nothing else depends on it.
+  if (auto local = LocalListener::open(id_)) {
+    local_ = std::move(*local);
+    listeners.push_back(local_.take_listener());
   } else {
-    log::info("no door for neighbours: {}", door.error().message);
+    log::info("no local listener for neighbours: {}", local.error().message);
   }
   const std::lock_guard lock(mutex_);
   ports_ = std::move(*ports);
@@ -78,7 +78,7 @@ std::vector<Fd> Ways::open_new() {
 
 Endpoint Ways::own() const {
   const std::lock_guard lock(mutex_);
-  Endpoint own{id_, {}, door_.path()};
+  Endpoint own{id_, {}, local_.path()};
   for (const Port& port : ports_) own.addresses.push_back(port.address);
   if (announced_ == 0) announced_ = ports_.size();
   return own;
@@ -124,7 +124,7 @@ std::vector<Neighbour> Ways::neighbours_of(const ProcessId& process) const {
   return others;
 }
 
-std::vector<Rail> Ways::direct(const std::vector<SocketAddress>& remote) const {
+std::vector<Route> Ways::direct(const std::vector<SocketAddress>& remote) const {
   const std::vector<SocketAddress> ours = own().addresses;
   std::vector<OwnAddress> listening = own_addresses();
   std::erase_if(listening, [&](const OwnAddress& each) {
@@ -135,16 +135,16 @@ std::vector<Rail> Ways::direct(const std::vector<SocketAddress>& remote) const {
   return match_rails(listening, remote);
 }
 
-std::vector<Rail> Ways::detours(const ProcessId& process) const {
-  std::vector<Rail> ways;
+std::vector<Route> Ways::detours(const ProcessId& process) const {
+  std::vector<Route> ways;
   for (const Neighbour& each : neighbours_of(id_))
-    if (!each.endpoint.door.empty()) ways.push_back({std::nullopt, {}, each.endpoint.door});
+    if (!each.endpoint.local_path.empty()) ways.push_back(Route::to_local(each.endpoint.local_path));
   for (const Neighbour& each : neighbours_of(process))
-    for (const Rail& rail : direct(each.endpoint.addresses)) ways.push_back(rail);
+    for (const Route& route : direct(each.endpoint.addresses)) ways.push_back(route);
   return ways;
 }
 
-std::vector<Rail> Ways::onwards(const ProcessId& process) const {
+std::vector<Route> Ways::onwards(const ProcessId& process) const {
   Neighbour target;
   bool here = false;
   {
@@ -155,10 +155,10 @@ std::vector<Rail> Ways::onwards(const ProcessId& process) const {
     target = found->second;
     here = target.host == self->second.host;
   }
-  if (here) return {{std::nullopt, {}, target.endpoint.door}};
-  std::vector<Rail> ways = direct(target.endpoint.addresses);
+  if (here) return {Route::to_local(target.endpoint.local_path)};
+  std::vector<Route> ways = direct(target.endpoint.addresses);
   for (const Neighbour& each : neighbours_of(process))
-    for (const Rail& rail : direct(each.endpoint.addresses)) ways.push_back(rail);
+    for (const Route& route : direct(each.endpoint.addresses)) ways.push_back(route);
   return ways;
 }
 

@@ -26,7 +26,7 @@ class Ways {
  public:
   explicit Ways(const ProcessId& own) : id_(own) {}
 
-  /// Opens the given addresses, or ports by TUTTI_INTERFACES, and a door; returns what listens.
+  /// Opens the given addresses, or ports by TUTTI_INTERFACES, and a local listener; returns what listens.
   Result<std::vector<Fd>> open(const std::vector<SocketAddress>& addresses, bool has_secret);
   /// The same for ports that came back with another address, or are new. Nothing where addresses were given.
   std::vector<Fd> open_new();
@@ -43,11 +43,11 @@ class Ways {
   int number_of(const ProcessId& process) const;
 
   /// One for each address of a process.
-  std::vector<Rail> direct(const std::vector<SocketAddress>& remote) const;
+  std::vector<Route> direct(const std::vector<SocketAddress>& remote) const;
   /// By way of our neighbours, who may have a port that works, or of the process's.
-  std::vector<Rail> detours(const ProcessId& process) const;
-  /// For another process, who asks us to pass it on: to a neighbour by its door, to others by our ports.
-  std::vector<Rail> onwards(const ProcessId& process) const;
+  std::vector<Route> detours(const ProcessId& process) const;
+  /// For another process, who asks us to pass it on: to a neighbour locally, to others by our ports.
+  std::vector<Route> onwards(const ProcessId& process) const;
 
  private:
   struct Port {
@@ -60,7 +60,7 @@ class Ways {
   std::vector<Neighbour> neighbours_of(const ProcessId& process) const;
 
   const ProcessId id_;
-  LocalListener door_;
+  LocalListener local_;
   mutable std::mutex mutex_;
   std::vector<Port> ports_;
   mutable std::size_t announced_ = 0;
