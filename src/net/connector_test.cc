@@ -46,6 +46,13 @@ class Process final : public Connector::Owner {
     return local.path();
   }
 
+  void put_off_answers() {
+    judge = [this](Connector::Id id, const Connector::Arrival&) {
+      waiting.push_back(id);
+      return Connector::Answer::later();
+    };
+  }
+
   Connector::Answer greeted(Connector::Id id, const Connector::Arrival& arrival) override {
     greetings.push_back(text_of(arrival.greeting));
     return judge(id, arrival);
@@ -64,6 +71,7 @@ class Process final : public Connector::Owner {
 
   Judge judge = [](Connector::Id, const Connector::Arrival&) { return Connector::Answer::accept(bytes_of("welcome")); };
   std::vector<std::string> greetings;
+  std::vector<Connector::Id> waiting;  // for an answer
   std::map<Connector::Id, std::string> replies;
   std::map<Connector::Id, ConnectFailure> failures;
   std::map<Connector::Id, std::string> errors;
@@ -159,20 +167,16 @@ TEST_F(Connecting, RefusesWithAReply) {
 
 TEST_F(Connecting, AnswersLaterOrHearsThatTheOtherLeft) {
   Process server(loop);
-  std::vector<Connector::Id> waiting;
-  server.judge = [&](Connector::Id id, const Connector::Arrival&) {
-    waiting.push_back(id);
-    return Connector::Answer::later();
-  };
+  server.put_off_answers();
   Process client(loop);
   const SocketAddress address = server.listen();
   const auto first = client.connector.dial(Route::to(address), bytes_of("first"), {5, 5});
-  ASSERT_TRUE(until({&server, &client}, [&] { return waiting.size() == 1; }));
+  ASSERT_TRUE(until({&server, &client}, [&] { return server.waiting.size() == 1; }));
   const auto second = client.connector.dial(Route::to(address), bytes_of("second"), {5, 5});
-  ASSERT_TRUE(until({&server, &client}, [&] { return waiting.size() == 2; }));
+  ASSERT_TRUE(until({&server, &client}, [&] { return server.waiting.size() == 2; }));
   client.connector.close(*first);
   ASSERT_TRUE(until({&server, &client}, [&] { return server.gone == 1; }));
-  server.connector.answer(waiting[1], Connector::Answer::accept(bytes_of("at last")));
+  server.connector.answer(server.waiting[1], Connector::Answer::accept(bytes_of("at last")));
   ASSERT_TRUE(until({&server, &client}, [&] { return client.replies.contains(*second); }));
   EXPECT_EQ(client.replies[*second], "at last");
   EXPECT_FALSE(client.failures.contains(*first));
@@ -183,16 +187,12 @@ class LastWords : public Connecting, public testing::WithParamInterface<bool> {}
 // Whoever leaves says its last words behind its greeting, and waits for no reply.
 TEST_P(LastWords, WaitUntilTheGreetingIsAnswered) {
   Process server(loop);
-  std::vector<Connector::Id> waiting;
-  server.judge = [&](Connector::Id id, const Connector::Arrival&) {
-    waiting.push_back(id);
-    return Connector::Answer::later();
-  };
+  server.put_off_answers();
   Process client(loop);
   const Route route = GetParam() ? Route::to_local(server.listen_locally()) : Route::to(server.listen());
   const auto id = client.connector.dial(route, bytes_of("hello"), {5, 5});
   EXPECT_FALSE(client.connector.take_over(*id));
-  ASSERT_TRUE(until({&server, &client}, [&] { return waiting.size() == 1; }));
+  ASSERT_TRUE(until({&server, &client}, [&] { return server.waiting.size() == 1; }));
   auto unfinished = client.connector.take_over(*id);
   ASSERT_TRUE(unfinished);
   EXPECT_TRUE(unfinished->unsent.empty());
@@ -202,7 +202,7 @@ TEST_P(LastWords, WaitUntilTheGreetingIsAnswered) {
   until({&server}, [&, end = loop.now() + 0.3] { return ++turns > 1000 || loop.now() > end; });
   EXPECT_LT(turns, 100) << "the loop spins";
   EXPECT_EQ(server.gone, 0) << "there is something to read";
-  server.connector.answer(waiting[0], Connector::Answer::accept());
+  server.connector.answer(server.waiting[0], Connector::Answer::accept());
   ASSERT_EQ(server.sockets.size(), 1u);
   Blob last(7);
   ASSERT_TRUE(recv_all(server.sockets[0].get(), last, Deadline::in(5)));
@@ -316,19 +316,15 @@ TEST_F(Connecting, BoundsThoseWhoHaveNotProvenThemselves) {
 
 TEST_F(Connecting, StopsListeningAndKeepsWhoHasGreeted) {
   Process server(loop);
-  std::vector<Connector::Id> waiting;
-  server.judge = [&](Connector::Id id, const Connector::Arrival&) {
-    waiting.push_back(id);
-    return Connector::Answer::later();
-  };
+  server.put_off_answers();
   Process client(loop);
   const SocketAddress address = server.listen();
   const auto id = client.connector.dial(Route::to(address), bytes_of("hello"), {5, 5});
   const auto idle = connect_once(address, Deadline::in(5));
-  ASSERT_TRUE(until({&server, &client}, [&] { return waiting.size() == 1; }));
+  ASSERT_TRUE(until({&server, &client}, [&] { return server.waiting.size() == 1; }));
   server.connector.stop_listening();
   const auto late = client.connector.dial(Route::to(address), bytes_of("too late"), {5, 5});
-  server.connector.answer(waiting[0], Connector::Answer::accept(bytes_of("welcome")));
+  server.connector.answer(server.waiting[0], Connector::Answer::accept(bytes_of("welcome")));
   ASSERT_TRUE(
       until({&server, &client}, [&] { return client.replies.contains(*id) && client.failures.contains(*late); }));
   EXPECT_EQ(client.failures[*late], ConnectFailure::nobody_listens);

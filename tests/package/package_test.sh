@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs a build, moves it, and builds a user's program on it by find_package and by pkg-config.
+# Installs a build, moves it, and builds a user's program on it by find_package and by pkg-config. Then configures the
+# library alone, as on a machine that has nothing of what only the tools need.
 # Usage: package_test.sh BUILD CMAKE CXX
 set -eu
 build=$1
@@ -23,11 +24,25 @@ grep -q "^tutti_DIR:PATH=$prefix/" "$folder/consumer/CMakeCache.txt" || { echo "
 "$folder/consumer/consumer" || { echo "a program built by find_package failed"; exit 1; }
 echo "find_package: a program was built and ran"
 
-command -v pkg-config >/dev/null || { echo "pkg-config: not tried; apt install pkg-config"; exit 0; }
-PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tutti.pc)")
-export PKG_CONFIG_PATH
-read -ra flags < <(pkg-config --cflags --libs tutti)
-"$compiler" -std=c++20 "$consumer/consumer.cc" -o "$folder/by_pkg_config" "${flags[@]}" \
-  -Wl,-rpath,"$(pkg-config --variable=libdir tutti)"
-"$folder/by_pkg_config" || { echo "a program built by pkg-config failed"; exit 1; }
-echo "pkg-config: a program was built and ran"
+if command -v pkg-config >/dev/null; then
+  PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tutti.pc)")
+  export PKG_CONFIG_PATH
+  read -ra flags < <(pkg-config --cflags --libs tutti)
+  "$compiler" -std=c++20 "$consumer/consumer.cc" -o "$folder/by_pkg_config" "${flags[@]}" \
+    -Wl,-rpath,"$(pkg-config --variable=libdir tutti)"
+  "$folder/by_pkg_config" || { echo "a program built by pkg-config failed"; exit 1; }
+  echo "pkg-config: a program was built and ran"
+else
+  echo "pkg-config: not tried; apt install pkg-config"
+fi
+
+# Its sources are among those that were compiled for this build; that it configures and has no other is what is new.
+absent=(-DCMAKE_DISABLE_FIND_PACKAGE_{pugixml,CLI11,GTest,benchmark}=ON)
+"$cmake" -S "$consumer/../../.." -B "$folder/alone" --preset release -DCMAKE_CXX_COMPILER="$compiler" \
+  -DTUTTI_TOOLS=OFF "${absent[@]}" >"$folder/alone.txt" 2>&1 || { tail "$folder/alone.txt"; exit 1; }
+if grep -E '"file": .*/src/(topology|agent|measure|bound|simulation|synthesis|cli)/' "$folder/alone/compile_commands.json"; then
+  echo "the library alone has sources of tools"
+  exit 1
+fi
+grep -q "/src/communicator/create.cc" "$folder/alone/compile_commands.json"
+echo "TUTTI_TOOLS=OFF: the library configures alone"
