@@ -37,7 +37,7 @@ else
 fi
 
 # Its sources are among those that were compiled for this build; that it configures and has no other is what is new.
-absent=(-DCMAKE_DISABLE_FIND_PACKAGE_{pugixml,CLI11,GTest,benchmark}=ON)
+absent=(-DCMAKE_DISABLE_FIND_PACKAGE_{pugixml,CLI11,GTest,benchmark}"=ON")
 "$cmake" -S "$consumer/../../.." -B "$folder/alone" --preset release -DCMAKE_CXX_COMPILER="$compiler" \
   -DTUTTI_TOOLS=OFF "${absent[@]}" >"$folder/alone.txt" 2>&1 || { tail "$folder/alone.txt"; exit 1; }
 if grep -E '"file": .*/src/(topology|agent|measure|bound|simulation|synthesis|cli)/' "$folder/alone/compile_commands.json"; then
