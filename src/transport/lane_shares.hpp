@@ -10,8 +10,8 @@
 //
 // A chunk goes to the lane that is expected to be done with it first. Lanes count as equal unless one is clearly
 // slower. A single chunk that a slow lane takes at once after a rest shows nothing: behind a token bucket the first one
-// always goes fast. A slow lane may get so little that it cannot show that it has become faster: then wants_trial() asks for
-// bytes that nobody waits for, which measure it at no cost for the operations.
+// always goes fast. A slow lane may get so little that it cannot show that it has become faster: then wants_trial()
+// asks for bytes that nobody waits for, which measure it at no cost for the operations.
 #pragma once
 
 #include <cstddef>
