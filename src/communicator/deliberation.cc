@@ -86,6 +86,11 @@ bool Deliberation::hear(const Message& message) {
   std::unique_lock lock(mutex_);
   const bool over = agreement_.result() || failure_;
   if (message.number > number_ && over) return false;
+  // A rank that ran out of time may call shrink() again, and meets the others then. To answer now that it gave up would
+  // have them go on without it.
+  const bool gave_up = agreement_.result() && !agreement_.decided() && !agreement_.result()->has_value() &&
+                       agreement_.result()->error().code == ErrorCode::timed_out;
+  if (message.number == number_ && gave_up) return false;
   if (message.number < number_) {
     const int behind[1] = {message.from};
     if (!over) tell_number(lock, behind);

@@ -71,6 +71,21 @@ TEST(Shrink, RanksThatCalledItADifferentNumberOfTimesMeet) {
   }
 }
 
+// The others call it for the first time between the two calls of the hasty one.
+TEST(Shrink, ARankThatGaveUpIsWaitedForWhenItCallsAgain) {
+  std::vector<Communicator> all = Communicator::create_threads(3).value();
+  EXPECT_EQ(all[0].shrink(0.05).error().code, ErrorCode::timed_out);
+  std::vector<std::thread> threads;
+  for (Communicator& each : all)
+    threads.emplace_back([&] {
+      if (each.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      const auto next = each.shrink(20);
+      ASSERT_TRUE(next) << next.error().to_string();
+      EXPECT_EQ(next->size(), 3);
+    });
+  for (auto& thread : threads) thread.join();
+}
+
 TEST(Shrink, MayBeCalledAgainOnTheSameCommunicatorAfterItSucceeded) {
   std::vector<Communicator> all = Communicator::create_threads(3).value();
   expect_all_shrink(all);
