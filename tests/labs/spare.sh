@@ -36,7 +36,7 @@ backup() {
   flows "a spare rail"
   carries 1 "the spare is idle" && fail "the spare carries while the first rail is up"
   port_down 1 0
-  carries 1 "the spare is used" || fail "the spare does not carry while the first rail is down"
+  until_carries 1 "the spare is used"  # a few operations may be small ones
   port_up 1 0
   until_carries 0 "the first rail is back"
   stop_ranks || exit
