@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -13,8 +12,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 Error make_error(ErrorCode code, std::string message, int peer = -1) {
   Error error;
@@ -27,12 +24,12 @@ Error make_error(ErrorCode code, std::string message, int peer = -1) {
 }  // namespace
 
 StoreLoop::StoreLoop(const JobKey& key, std::shared_ptr<StoreProgress> progress)
-    : loop_(kNever),
+    : loop_(EventLoop::kNever),
       connector_(loop_, {Purpose::bootstrap, key, kRequestSeconds, kMaxRequestBytes}, *this),
       progress_(std::move(progress)),
-      next_expiry_(kNever),
-      patience_(kNever),
-      late_warning_(kNever) {}
+      next_expiry_(EventLoop::kNever),
+      patience_(EventLoop::kNever),
+      late_warning_(EventLoop::kNever) {}
 
 StoreLoop::~StoreLoop() {
   while (!connections_.empty()) erase(connections_.begin()->first);
@@ -86,7 +83,7 @@ void StoreLoop::accepted(Id id, Fd socket, const Connector::Arrival& arrival) {
                                .emplace(id, Connection{.socket = std::move(socket),
                                                        .peer = arrival.remote,
                                                        .watch = *watch,
-                                                       .deadline = kNever,
+                                                       .deadline = EventLoop::kNever,
                                                        .incoming = {},
                                                        .answer = {}})
                                .first->second;
@@ -139,7 +136,7 @@ Result<std::optional<JoinRequest>> StoreLoop::read_request(Connection& connectio
 void StoreLoop::admit(Id id, Connection& connection, JoinRequest request) {
   connection.rank = request.rank;
   connection.phase = Phase::waiting;
-  connection.deadline = kNever;
+  connection.deadline = EventLoop::kNever;
   if (failure_) return answer(connection, failure_);
   if (request.rank == kNewcomer || connection.newcomer) return admit_newcomer(id, connection, std::move(request));
   const double patience = request.patience;
@@ -210,7 +207,7 @@ void StoreLoop::flush(Id id, Connection& connection) {
 
 void StoreLoop::complete() {
   complete_ = true;
-  patience_ = late_warning_ = kNever;
+  patience_ = late_warning_ = EventLoop::kNever;
   connector_.stop_listening();  // those who have not asked lose nothing: all who belong here are in
   const std::vector<Blob> blobs = attendance_.blobs();
   const auto gathered = std::make_shared<const Blob>(encode_gathered({kNewcomer, blobs}));
@@ -234,7 +231,7 @@ void StoreLoop::answer_newcomers(const std::vector<Blob>& blobs) {
 void StoreLoop::fail_all(Error error) {
   log::error("the ranks cannot join: {}", error.message);
   failure_ = std::make_shared<const Blob>(encode_failure(error));
-  patience_ = late_warning_ = kNever;
+  patience_ = late_warning_ = EventLoop::kNever;
   for (auto& [id, connection] : connections_)
     if (connection.undecided()) {
       answer(connection, failure_);
@@ -273,7 +270,7 @@ void StoreLoop::watch(const Connection& connection) {
 double StoreLoop::expire() {
   const double now = loop_.now();
   if (late_warning_ <= now) {
-    late_warning_ = kNever;
+    late_warning_ = EventLoop::kNever;
     log::warn("{} not joined yet", attendance_.absent());
   }
   if (patience_ <= now && attendance_.suffices())
@@ -282,11 +279,11 @@ double StoreLoop::expire() {
     fail_all(make_error(ErrorCode::timed_out,
                         fmt::format("{} not joined within {}", attendance_.absent(), name_seconds(patience_was_))));
   if (next_expiry_ <= now) {
-    next_expiry_ = kNever;
+    next_expiry_ = EventLoop::kNever;
     for (auto entry = connections_.begin(); entry != connections_.end();) {
       const Id id = entry->first;
       const Connection& connection = (entry++)->second;
-      next_expiry_ = std::min(next_expiry_, connection.deadline > now ? connection.deadline : kNever);
+      next_expiry_ = std::min(next_expiry_, connection.deadline > now ? connection.deadline : EventLoop::kNever);
       if (connection.deadline > now) continue;
       const char* why = connection.phase == Phase::introducing ? "has not asked to join" : "has not taken its answer";
       drop(id, fmt::format("{} {} in time", connection.peer.to_string(), why));

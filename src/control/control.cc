@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <future>
-#include <limits>
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
@@ -16,7 +15,6 @@
 namespace tutti {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 // A turn that is later than this, in seconds or as a part of the heartbeat time-out, is this process's own absence.
 constexpr double kAbsence = 0.05;
 constexpr double kAbsencePart = 0.02;
@@ -132,7 +130,7 @@ void Control::run() {
 
 /// When the next one is due.
 double Control::pulse() {
-  if (next_pulse_ == 0) return kNever;
+  if (next_pulse_ == 0) return EventLoop::kNever;
   if (loop_.now() >= next_pulse_) {
     next_pulse_ = loop_.now() + pulse_seconds_;
     pulses_.call_all();

@@ -3,15 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace tutti {
-namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 ControlConnections::~ControlConnections() {
   while (!open_.empty()) close(open_.begin()->first);
@@ -55,7 +49,8 @@ void ControlConnections::left(Id id) { events_.ended(id, fail(ErrorCode::system,
 
 ControlConnections::Open* ControlConnections::add(Id id, Fd socket, const SocketAddress& remote, bool is_local) {
   const std::string name = is_local ? "a process of this host" : remote.to_string();
-  auto open = std::make_unique<Open>(Open{ControlConnection(std::move(socket), name), remote, is_local, 0, kNever});
+  auto open =
+      std::make_unique<Open>(Open{ControlConnection(std::move(socket), name), remote, is_local, 0, EventLoop::kNever});
   auto watch =
       loop_.watch(open->connection.descriptor(), open->connection.events(), [this, id](std::uint32_t) { advance(id); });
   if (!watch) return nullptr;
@@ -143,7 +138,7 @@ void ControlConnections::close(Id id) {
 
 double ControlConnections::tick() {
   const double now = loop_.now();
-  double next = connector_.tick();
+  double next = std::min(connector_.tick(), log_.catch_up(now));
   std::vector<Id> late;
   for (const auto& [id, open] : open_) {
     if (open->deadline <= now) late.push_back(id);

@@ -10,7 +10,7 @@
 //
 // world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_detours.cc: those that other
 // processes pass on. world_flood.cc: what travels. world_opinions.cc: how sure it is that a process is dead.
-// One thread, that of the loop.
+// One thread, that of the event loop.
 #pragma once
 
 #include <deque>

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/log.hpp"
 #include "base/wire.hpp"
@@ -10,8 +9,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::vector<std::byte> encode_death(int process, const Death& death) {
   WireWriter out;
@@ -274,7 +271,7 @@ double World::tick() {
   retry_dials();
   finish_join();
   finish_leave();
-  double next = self_ >= 0 && !alone_ && peers_.size() > 1 ? next_beat_ : kNever;
+  double next = self_ >= 0 && !alone_ && peers_.size() > 1 ? next_beat_ : EventLoop::kNever;
   if (joining_) next = std::min(next, join_deadline_);
   if (leaving_) next = std::min(next, leave_deadline_);
   for (const Peer& peer : peers_) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/log.hpp"
@@ -21,8 +20,6 @@ constexpr double kFirstRedialPause = 0.001;  // a process that ends may still li
 constexpr double kLongestPause = 0.25;
 constexpr double kExpectSeconds = 1.0;  // for a neighbour whose part it is to dial
 constexpr double kRedialPause = 0.05;   // where connections end one after another
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Parts of the time after which a silent process is dead.
 constexpr double kBeatPart = 0.1;
@@ -282,7 +279,7 @@ void World::retry_dials() {
     if (!peer.dial || peer.dial->retry_at > loop_.now()) continue;
     // It has dialed us meanwhile, unless all we have of it is the end of a stream.
     if (!peer.stream_ended && !peer.links.empty() && !silent(peer.last_heard)) {
-      peer.dial->retry_at = kNever;
+      peer.dial->retry_at = EventLoop::kNever;
       if (peer.dial->attempts.empty()) peer.dial.reset();
       continue;
     }

@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/log.hpp"
@@ -13,7 +12,6 @@
 namespace tutti {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kAcceptsPerTurn = 64;      // so that a flood of newcomers does not starve those who are in
 constexpr double kCrowdedPause = 0.005;  // seconds until those who wait are looked at again,
 constexpr double kExhaustedPause = 0.1;  // and the same without a descriptor for them
@@ -71,7 +69,8 @@ void Connector::accept_some(std::size_t listener) {
     if (!*accepted) return;
     auto connection =
         PendingConnection::accept(std::move(**accepted), options_.purpose, options_.key, options_.greeting_limit);
-    (void)add(std::move(connection), options_.patience, false);
+    if (const auto added = add(std::move(connection), options_.patience, false); !added)
+      log_.warn(added.error().message, loop_.now());
   }
 }
 
@@ -159,7 +158,7 @@ void Connector::judge(Id id) {
   Pending& pending = *find(id);
   pending.greeted = true;
   --unproven_;
-  pending.deadline = kNever;
+  pending.deadline = EventLoop::kNever;
   pending.arrival = {pending.connection.received(), pending.connection.remote(), pending.connection.is_local()};
   answer(id, owner_.greeted(id, pending.arrival));
 }
@@ -243,13 +242,12 @@ bool Connector::is_connected(Id id) const {
 
 double Connector::tick() {
   const double now = loop_.now();
-  double next = relays_.tick();
+  double next = std::min(relays_.tick(), log_.catch_up(now));
   if (listen_again_at_ > 0 && now >= listen_again_at_) {
     listen_again_at_ = 0;
     for (const Listener& each : listeners_) loop_.change(each.watch, EPOLLIN);
   }
   if (listen_again_at_ > 0) next = std::min(next, listen_again_at_);
-  if (const double line = log_.catch_up(now); line != RateLimitedLog::kNothingKept) next = std::min(next, line);
   std::vector<Id> late;
   for (const auto& [id, pending] : pending_) {
     if (pending->deadline <= now) late.push_back(id);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -19,16 +20,19 @@
 
 namespace tutti {
 
+/// Seconds on CLOCK_MONOTONIC.
 double monotonic_seconds();
 
 class EventLoop {
  public:
   using Ready = std::function<void(std::uint32_t events)>;
 
+  /// A time that does not come.
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
   /// Seconds since some moment.
   using Clock = double (*)();
 
-  /// A turn that comes later than it should by more than `absence` seconds is time lost.
+  /// A turn that comes later than it should by more than `absence` seconds is time lost; kNever: none is.
   explicit EventLoop(double absence, Clock clock = monotonic_seconds) : absence_(absence), clock_(clock) {}
   Status open();
 
@@ -55,7 +59,6 @@ class EventLoop {
 
   void advance_clock(double waited_for);
   void run_posted();
-
   bool is_forked() const;
 
   double absence_;

@@ -3,17 +3,11 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/log.hpp"
 
 namespace tutti {
-namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 Relays::~Relays() {
   while (!searches_.empty()) end_search(searches_.begin()->first);
@@ -116,7 +110,7 @@ void Relays::end_relay(Id id) {
 
 double Relays::tick() {
   const double now = loop_.now();
-  double next = kNever;
+  double next = EventLoop::kNever;
   for (auto at = searches_.begin(); at != searches_.end();) {
     const Id id = at->first;
     ++at;  // the search may end

@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/log.hpp"
@@ -36,7 +35,7 @@ LaneConnector::LaneConnector(Delegate& delegate, const JobKey& key, const Proces
       ports_(ports),
       options_(options),
       next_look_(std::move(next_look)),
-      loop_(std::numeric_limits<double>::infinity(), steady_seconds),
+      loop_(EventLoop::kNever, steady_seconds),
       connector_(loop_, {Purpose::data, key, options.greeting_timeout, kFrameHeaderBytes}, *this) {}
 
 Status LaneConnector::start(std::vector<Fd> listeners) {
