@@ -1,6 +1,7 @@
 // Operations that nobody waits for, or that are only tested: what they promise, on ranks that are threads.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +15,7 @@
 
 #include "algorithm/algorithm.hpp"
 #include "communicator/install.hpp"
+#include "engine/waiter.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {
@@ -97,7 +99,8 @@ TEST(Work, ThousandsThatAreQueuedFailWithTheirCommunicator) {
   }
 }
 
-/// Wakes a thread that sleeps, and waits for its answer: what the machine takes for that at the moment.
+/// Wakes a thread that sleeps, and waits for its answer as a caller of a collective does: what the machine takes for
+/// that at the moment.
 class Echo {
  public:
   Echo() : thread_([this] { answer(); }) {}
@@ -107,10 +110,14 @@ class Echo {
   }
 
   void call(int number) {
-    std::unique_lock lock(mutex_);
-    asked_ = number;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return answered_ == number; });
+    {
+      const std::lock_guard lock(mutex_);
+      asked_ = number;
+      changed_.notify_all();
+    }
+    Waiter waiter(WaitPolicy::of(false));
+    while (answered_.load(std::memory_order_acquire) != number)
+      if (waiter.pause() == Waiter::Next::sleep) ::usleep(100);
   }
 
  private:
@@ -118,15 +125,14 @@ class Echo {
     std::unique_lock lock(mutex_);
     while (answered_ >= 0) {
       changed_.wait(lock, [&] { return asked_ != answered_; });
-      answered_ = asked_;
-      changed_.notify_all();
+      answered_.store(asked_, std::memory_order_release);
     }
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   int asked_ = 0;
-  int answered_ = 0;
+  std::atomic<int> answered_{0};
   std::thread thread_;
 };
 
