@@ -41,8 +41,8 @@ start() {
   TUTTI_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
   export TUTTI_SECRET
   for rank in 0 1 2 3; do
-    TUTTI_RANK=$rank TUTTI_HOST_ID=$(host $((rank + 1))) ip netns exec "$(host $((rank + 1)))" timeout 60 "$program" \
-      --shrink --linger "$@" <&9 >"$folder/said$rank" 2>"$folder/errors$rank" 9>&- &
+    TUTTI_RANK=$rank TUTTI_HOST_ID=$(host $((rank + 1))) ip netns exec "$(host $((rank + 1)))" \
+      "${usual[@]}" timeout 60 "$program" --shrink --linger "$@" <&9 >"$folder/said$rank" 2>"$folder/errors$rank" 9>&- &
     ranks+=($!)
   done
 }

@@ -22,7 +22,7 @@ start_busy_loops() {
   local number
   [ ${#loops[@]} -eq 0 ] || return 0
   for number in $(seq "${LAB_BUSY:-0}"); do
-    timeout 1200 bash -c 'while :; do :; done' &
+    "${usual[@]}" timeout 1200 bash -c 'while :; do :; done' &
     loops+=($!)
   done
 }
@@ -45,7 +45,7 @@ start_ranks() {
   export TUTTI_SECRET
   for name in "$@"; do
     TUTTI_RANK=$rank TUTTI_HOST_ID=$name ip netns exec "$(host $((rank + 1)))" \
-      prlimit --nofile="${LAB_FILES:-1024}" timeout "$((longest + 20))" "$program" \
+      "${usual[@]}" prlimit --nofile="${LAB_FILES:-1024}" timeout "$((longest + 20))" "$program" \
       --collective mixed --bytes 1048576 --depth 2 --seconds "$longest" --timeout "${deadline:-15}" "${as_job[@]}" \
       --log "$folder/log$rank" --stop-file "$folder/stop" 2> >(tee "$folder/errors$rank" >&2) &
     ranks+=($!)
@@ -78,7 +78,7 @@ flows() {
   until [ "$(operations)" -ge $((from + more)) ]; do
     all_run "$what"
     [ $(($(milliseconds) - start)) -lt $((10000 + 3 * between_ms)) ] || fail "$what: nothing moves for 10 s"
-    sleep 0.01
+    sleep 0.02
   done
   echo "$what: $(($(milliseconds) - start)) ms until $more more operations were done"
 }
