@@ -21,6 +21,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
@@ -45,8 +46,8 @@ struct Arguments {
   bool exits_early = false;
   std::string asynchronous;  // test: poll one operation; drop: leave it to itself
   bool splits = false;
-  bool few_descriptors = false;  // none is left when it splits
-  std::string call;              // empty: all_reduce, in the loop
+  bool little_memory = false;  // none is left to map when it splits
+  std::string call;            // empty: all_reduce, in the loop
   DataType type = DataType::float32;
   Operator op = Operator::sum;
   int root = 0;
@@ -141,15 +142,24 @@ Status leave_to_itself(Communicator& communicator, bool tests) {
   return communicator.status();
 }
 
-/// Splits while this rank may have no descriptor left. All ranks are told why that fails, and go on as before.
-Status split_and_go_on(Communicator& communicator, bool few_descriptors) {
+/// Bytes of address space that this process uses.
+rlim_t used_addresses() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Splits while this rank may have no address space left for another segment. All ranks are told why that fails, and go
+/// on as before.
+Status split_and_go_on(Communicator& communicator, bool little_memory) {
+  constexpr rlim_t kSmallThings = 4 << 20;
   rlimit usual{};
-  ::getrlimit(RLIMIT_NOFILE, &usual);
-  rlimit none = usual;
-  none.rlim_cur = 0;
-  if (few_descriptors) ::setrlimit(RLIMIT_NOFILE, &none);
+  ::getrlimit(RLIMIT_AS, &usual);
+  rlimit little = usual;
+  little.rlim_cur = used_addresses() + kSmallThings;
+  if (little_memory) ::setrlimit(RLIMIT_AS, &little);
   const auto parts = communicator.split(0);
-  ::setrlimit(RLIMIT_NOFILE, &usual);
+  ::setrlimit(RLIMIT_AS, &usual);
   if (parts) return fail(ErrorCode::internal, "the split worked");
   say_failed(parts.error());
   if (Status met = communicator.barrier(); !met) return met;
@@ -224,7 +234,7 @@ int run(int argc, char** argv) {
   app.add_flag("--exit-early", arguments.exits_early, "exit, without a word, in the loop");
   app.add_option("--async", arguments.asynchronous, "test: poll an operation; drop: leave it to itself");
   app.add_flag("--split", arguments.splits, "split, which is to fail, then go on");
-  app.add_flag("--few-descriptors", arguments.few_descriptors, "have none left for --split");
+  app.add_flag("--little-memory", arguments.little_memory, "have none left for --split");
   app.add_option("--call", arguments.call, "all_reduce, reduce_scatter, reduce, broadcast, send or recv: call it once");
   app.add_option("--type", arguments.type, "of --call")
       ->transform(CLI::CheckedTransformer(
@@ -256,7 +266,7 @@ int run(int argc, char** argv) {
   }
   const auto work = [&]() -> Status {
     if (!arguments.asynchronous.empty()) return leave_to_itself(**communicator, arguments.asynchronous == "test");
-    if (arguments.splits) return split_and_go_on(**communicator, arguments.few_descriptors);
+    if (arguments.splits) return split_and_go_on(**communicator, arguments.little_memory);
     if (!arguments.call.empty()) return call_and_hear(**communicator, arguments);
     return reduce_until_told(**communicator, arguments);
   };

@@ -129,7 +129,9 @@ std::vector<int> Host::stop_peers(double seconds) {
 bool Host::stop(int peer) {
   const SegmentName& name = names_[static_cast<std::size_t>(peer)];
   // A peer that this rank never met may have met it.
-  if (!attach(peer)) return name.process == process_identity() || !is_open(name.pid, name.descriptor, name.inode);
+  if (const Status attached = attach(peer); !attached)
+    return name.process == process_identity() || attached.error().code == ErrorCode::rank_died ||
+           !is_open(name.pid, name.descriptor, name.inode);
   head_of(peer).fence.stopped.store(1, std::memory_order_seq_cst);
   return true;
 }

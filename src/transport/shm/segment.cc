@@ -13,16 +13,17 @@
 #include <unordered_map>
 #include <utility>
 
-#include "memory/sealed.hpp"
+#include "transport/shm/segment_memory.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::size_t kHeadBytes = 4096;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHeadBytes = kPage;
 static_assert(sizeof(SegmentHead) <= kHeadBytes);
 
 std::size_t signals_bytes(int ranks) {
-  return (static_cast<std::size_t>(ranks) * sizeof(SignalLine) + 4095) / 4096 * 4096;
+  return (static_cast<std::size_t>(ranks) * sizeof(SignalLine) + kPage - 1) / kPage * kPage;
 }
 
 std::size_t pipe_bytes(int ranks) { return sizeof(Pipe) + static_cast<std::size_t>(slots_for(ranks)) * kSlotBytes; }
@@ -30,7 +31,8 @@ std::size_t pipe_bytes(int ranks) { return sizeof(Pipe) + static_cast<std::size_
 std::size_t pipes_at(int ranks) { return kHeadBytes + signals_bytes(ranks) + 2 * kStageBytes; }
 
 std::size_t segment_bytes(int ranks) {
-  return pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmPipes * pipe_bytes(ranks);
+  const std::size_t bytes = pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmPipes * pipe_bytes(ranks);
+  return (bytes + kPage - 1) / kPage * kPage;
 }
 
 std::uint64_t random_number() {
@@ -40,24 +42,24 @@ std::uint64_t random_number() {
   return value;
 }
 
-/// Segments of this process, so that its other ranks share the mapping and keep it alive as long as they use it.
+/// Segments of this process, so that its other ranks share the memory and keep it alive as long as they use it.
 class OwnSegments {
  public:
-  void add(std::uint64_t nonce, const std::shared_ptr<Mapping>& mapping) {
+  void add(std::uint64_t nonce, const std::shared_ptr<SegmentMemory>& memory) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(mappings_, [](const auto& entry) { return entry.second.expired(); });
-    mappings_[nonce] = mapping;
+    std::erase_if(segments_, [](const auto& entry) { return entry.second.expired(); });
+    segments_[nonce] = memory;
   }
 
-  std::shared_ptr<Mapping> find(std::uint64_t nonce) {
+  std::shared_ptr<SegmentMemory> find(std::uint64_t nonce) {
     const std::lock_guard lock(mutex_);
-    const auto found = mappings_.find(nonce);
-    return found == mappings_.end() ? nullptr : found->second.lock();
+    const auto found = segments_.find(nonce);
+    return found == segments_.end() ? nullptr : found->second.lock();
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::weak_ptr<Mapping>> mappings_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<SegmentMemory>> segments_;
 };
 
 OwnSegments& own_segments() {
@@ -71,7 +73,6 @@ std::size_t populate_slots(Pipe& pipe, std::uint64_t slots, std::size_t bytes, b
   // Since Linux 5.14. Where it fails, pages appear as they are touched.
   constexpr int kPopulateRead = 22;
   constexpr int kPopulateWrite = 23;
-  constexpr std::uintptr_t kPage = 4096;
   const int saved_errno = errno;
   for (std::uint64_t index = 0; index < slots; ++index) {
     const auto begin = reinterpret_cast<std::uintptr_t>(pipe.slot(index)) / kPage * kPage;
@@ -100,25 +101,23 @@ std::uint64_t process_identity() {
 }
 
 Result<Segment> Segment::create(int ranks) {
-  Segment segment;
   const std::size_t bytes = segment_bytes(ranks);
-  Result<SealedFile> file = create_sealed("tutti-segment", bytes, Pages::when_touched);
-  if (!file) return fail(file.error().code, fmt::format("a communicator's segment: {}", file.error().message));
-  segment.descriptor_ = std::move(file->descriptor);
-  Result<Mapping> mapping = Mapping::of(segment.descriptor_.get(), bytes);
-  if (!mapping) return tl::unexpected(mapping.error());
-  segment.mapping_ = std::make_shared<Mapping>(std::move(*mapping));
-  segment.base_ = segment.mapping_->data();
-  segment.name_ = {::getpid(),
-                   segment.descriptor_.get(),
-                   file->inode,
-                   random_number(),
-                   process_identity(),
-                   reinterpret_cast<std::uint64_t>(segment.base_),
-                   bytes,
-                   ranks};
+  Result<std::shared_ptr<SegmentMemory>> memory = SegmentMemory::create(bytes);
+  if (!memory) return fail(memory.error().code, fmt::format("a communicator's segment: {}", memory.error().message));
+  Segment segment;
+  segment.memory_ = std::move(*memory);
+  segment.base_ = segment.memory_->data();
+  segment.name_.pid = ::getpid();
+  segment.name_.descriptor = segment.memory_->descriptor();
+  segment.name_.inode = segment.memory_->inode();
+  segment.name_.nonce = random_number() | 1;
+  segment.name_.process = process_identity();
+  segment.name_.address = reinterpret_cast<std::uint64_t>(segment.base_);
+  segment.name_.offset = segment.memory_->offset();
+  segment.name_.bytes = bytes;
+  segment.name_.ranks = ranks;
   segment.head().nonce.store(segment.name_.nonce, std::memory_order_release);
-  own_segments().add(segment.name_.nonce, segment.mapping_);
+  own_segments().add(segment.name_.nonce, segment.memory_);
   return segment;
 }
 
@@ -126,22 +125,18 @@ Result<Segment> Segment::attach(const SegmentName& name) {
   Segment segment;
   segment.name_ = name;
   if (name.process == process_identity()) {
-    segment.mapping_ = own_segments().find(name.nonce);
-    if (segment.mapping_ == nullptr) return fail(ErrorCode::rank_died, "the peer's communicator was destroyed");
-    segment.base_ = segment.mapping_->data();
+    segment.memory_ = own_segments().find(name.nonce);
+    if (segment.memory_ == nullptr) return fail(ErrorCode::rank_died, "the peer's communicator was destroyed");
+    segment.base_ = segment.memory_->data();
     return segment;
   }
   if (name.bytes != segment_bytes(name.ranks))
     return fail(ErrorCode::mismatch, fmt::format("process {} has a segment of {} bytes, expected {}", name.pid,
                                                  name.bytes, segment_bytes(name.ranks)));
-  Result<Fd> descriptor = open_sealed(name.pid, name.descriptor, name.inode, name.bytes);
-  if (!descriptor) return tl::unexpected(descriptor.error());
-  Result<Mapping> mapping = Mapping::of(descriptor->get(), name.bytes);
-  if (!mapping) return tl::unexpected(mapping.error());
-  segment.mapping_ = std::make_shared<Mapping>(std::move(*mapping));
-  segment.base_ = segment.mapping_->data();
-  if (segment.head().nonce.load(std::memory_order_acquire) != name.nonce)
-    return fail(ErrorCode::refused, fmt::format("the shared memory of process {} is another job's", name.pid));
+  Result<std::shared_ptr<SegmentMemory>> memory = SegmentMemory::attach(name);
+  if (!memory) return tl::unexpected(memory.error());
+  segment.memory_ = std::move(*memory);
+  segment.base_ = segment.memory_->data();
   return segment;
 }
 

@@ -1,8 +1,8 @@
 // The shared memory of one rank of one communicator: where its peers on the host leave chunks and signals for it.
 //
-// A memfd whose pages exist only once touched, so pipes of peers that never send cost nothing; it vanishes with its
-// last user, however that ends. A peer maps it by /proc/<pid>/fd/<n>; ranks of one process share the pointer.
-// Every word has one writer (the pairing stands beside it); readers use acquire, writers release.
+// Its pages exist only once touched, so pipes of peers that never send cost nothing (segment_memory.hpp). A peer maps
+// it by /proc/<pid>/fd/<n>; ranks of one process share the pointer. Every word has one writer (the pairing stands
+// beside it); readers use acquire, writers release.
 #pragma once
 
 #include <immintrin.h>
@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/fd.hpp"
 #include "memory/region.hpp"
+#include "tutti/error.hpp"
 
 namespace tutti {
+
+class SegmentMemory;
 
 inline constexpr std::size_t kCacheLine = 64;
 inline constexpr int kShmChannels = 8;              // links per pair of ranks that programs may use
@@ -133,6 +135,7 @@ struct SegmentHead {
   alignas(kCacheLine) std::atomic<std::uint32_t> rings;
   std::atomic<std::uint32_t> asleep;
   alignas(kCacheLine) std::atomic<std::uint64_t> nonce;  // written once by the owner, checked by those who attach
+  std::atomic<std::uint32_t> users;                      // SegmentMemory's
   Entered entered[kRememberedOperations];                // by number, modulo their count
   std::atomic<std::uint32_t> last_entered;               // number plus one; 0: none yet
   Fence fence;
@@ -153,6 +156,7 @@ struct SegmentName {
   std::uint64_t nonce = 0;
   std::uint64_t process = 0;  // differs between processes, even of equal pid in two namespaces
   std::uint64_t address = 0;  // in its own process
+  std::uint64_t offset = 0;   // in the file
   std::uint64_t bytes = 0;
   std::int32_t ranks = 0;  // it has room for pipes from so many
 };
@@ -180,8 +184,7 @@ class Segment {
 
   SegmentName name_;
   std::byte* base_ = nullptr;
-  Fd descriptor_;
-  std::shared_ptr<Mapping> mapping_;  // shared by the ranks of a process
+  std::shared_ptr<SegmentMemory> memory_;  // shared by the ranks of a process
 };
 
 /// Identifies this process among all of the host.
