@@ -136,9 +136,17 @@ class Joiner {
     request.blob = info_.blob;
     if (info_.rank == kNewcomer)
       if (Status introduced = introduce(store, request); !introduced) return tl::unexpected(introduced.error());
-    const auto answer = exchange(store, request);
-    if (!answer) return tl::unexpected(answer.error());
-    return check_answer(decode_answer(*answer));
+    while (true) {
+      const auto answer = exchange(store, request);
+      if (!answer) return tl::unexpected(answer.error());
+      auto gathered = check_answer(decode_answer(*answer));
+      if (!gathered || !info_.again) return gathered;
+      auto blob = info_.again(gathered->blobs);
+      if (!blob) return tl::unexpected(blob.error());
+      if (!*blob) return gathered;
+      request.blob = std::move(**blob);
+      request.patience = std::min(info_.deadline.seconds_left(), kNeverSeconds);
+    }
   }
 
   // Asks for the size, and makes the blob that depends on it.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct JoinInfo {
 
   /// A newcomer's blob, made once it is known how many ranks there will be at most.
   std::function<Result<Blob>(int size)> introduce;
+
+  /// Called with the blobs of all. The blob it returns is exchanged in another round, on the same connection: all ranks
+  /// must return one, or none of them. Not for meetings with newcomers.
+  std::function<Result<std::optional<Blob>>(const std::vector<Blob>& blobs)> again;
 
   /// Asked now and then while others are waited for: an error ends the wait.
   std::function<Status()> interrupted;

@@ -76,6 +76,50 @@ TEST(Join, GathersTheBlobsOfAllRanks) {
   for (const int size : {1, 2, 16}) expect_gathered(join_all(ranks(size, free_port())));
 }
 
+Blob second_blob_of(int rank) { return blob_of("round 2, rank " + std::to_string(rank)); }
+
+// Brings a second blob once the first ones are there.
+std::vector<JoinInfo> two_rounds(int size, std::uint16_t port, double seconds = 20) {
+  std::vector<JoinInfo> infos = ranks(size, port, seconds);
+  for (JoinInfo& info : infos)
+    info.again = [rank = info.rank](const std::vector<Blob>& blobs) -> Result<std::optional<Blob>> {
+      if (blobs.back() == second_blob_of(static_cast<int>(blobs.size()) - 1)) return std::nullopt;
+      return second_blob_of(rank);
+    };
+  return infos;
+}
+
+TEST(Join, GathersAgainInAnotherRound) {
+  for (const int size : {1, 2, 16}) {
+    const std::vector<Answer> answers = join_all(two_rounds(size, free_port()));
+    for (const Answer& answer : answers) {
+      ASSERT_TRUE(answer) << answer.error().to_string();
+      for (int rank = 0; rank < size; ++rank)
+        EXPECT_EQ((*answer)[static_cast<std::size_t>(rank)], second_blob_of(rank));
+    }
+  }
+}
+
+TEST(Join, FailsOnAllRanksIfOneLeavesBetweenTheRounds) {
+  for (const bool late : {false, true}) {
+    std::vector<JoinInfo> infos = two_rounds(4, free_port());
+    infos[2].again = [late](const std::vector<Blob>&) -> Result<std::optional<Blob>> {
+      if (late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      return fail(ErrorCode::system, "no second blob");
+    };
+    std::vector<Answer> answers;
+    EXPECT_LT(seconds_of([&] { answers = join_all(infos); }), 5);
+    for (int rank = 0; rank < 4; ++rank) {
+      const Answer& answer = answers[static_cast<std::size_t>(rank)];
+      ASSERT_FALSE(answer);
+      EXPECT_EQ(answer.error().code, rank == 2 ? ErrorCode::system : ErrorCode::rank_died) << answer.error().message;
+      if (rank != 2) {
+        EXPECT_EQ(answer.error().peer, 2) << answer.error().message;
+      }
+    }
+  }
+}
+
 TEST(Join, CanBeRepeatedAtOncePortAndAll) {
   const std::uint16_t port = free_port();
   std::vector<std::thread> threads;

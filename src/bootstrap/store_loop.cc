@@ -65,7 +65,7 @@ void StoreLoop::run() {
 
 bool StoreLoop::over() const {
   if (!connections_.empty() || !connector_.empty()) return false;
-  return complete_ || (failure_ && attendance_.ranks() > 0 && static_cast<int>(told_.size()) >= attendance_.ranks());
+  return complete_ || (failure_ && attendance_.ranks() > 0 && static_cast<int>(settled_.size()) >= attendance_.ranks());
 }
 
 Connector::Answer StoreLoop::greeted(Id, const Connector::Arrival& arrival) {
@@ -96,9 +96,12 @@ void StoreLoop::serve(Id id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
-  if (connection.phase == Phase::introducing) {
+  const bool next_round = connection.phase == Phase::answered && !connection.newcomer;
+  if (connection.phase == Phase::introducing || next_round) {
     auto request = read_request(connection);
+    if (!request && next_round) return hung_up(id);
     if (!request) return drop(id, request.error().message);
+    if (*request && next_round && complete_) begin_round();
     if (*request) admit(id, connection, std::move(**request));
   } else {
     std::byte unexpected;
@@ -130,7 +133,19 @@ Result<std::optional<JoinRequest>> StoreLoop::read_request(Connection& connectio
   auto request = decode_request(std::span(incoming).subspan(kLengthBytes));
   if (!request) return fail(ErrorCode::refused, connection.peer.to_string() + ": " + request.error().message);
   incoming = Blob();
+  connection.received = 0;
   return std::optional(std::move(*request));
+}
+
+// The first of them has come back with another blob. Whoever hung up will not.
+void StoreLoop::begin_round() {
+  complete_ = false;
+  if (settled_.empty()) {
+    attendance_ = Attendance();
+    return;
+  }
+  const int gone = *settled_.begin();
+  fail_all(make_error(ErrorCode::rank_died, fmt::format("rank {} left before all ranks had joined", gone), gone));
 }
 
 void StoreLoop::admit(Id id, Connection& connection, JoinRequest request) {
@@ -169,7 +184,6 @@ void StoreLoop::admit(Id id, Connection& connection, JoinRequest request) {
 void StoreLoop::admit_newcomer(Id id, Connection& connection, JoinRequest request) {
   const bool asks = !connection.newcomer;
   connection.newcomer = true;
-  connection.received = 0;
   if (asks)
     attendance_.add_newcomer(id);
   else
@@ -186,7 +200,7 @@ void StoreLoop::tell_size(Connection& connection) {
 }
 
 void StoreLoop::answer(Connection& connection, std::shared_ptr<const Blob> with) {
-  if (with == failure_ && connection.rank >= 0) told_.insert(connection.rank);
+  if (with == failure_ && connection.rank >= 0) settled_.insert(connection.rank);
   connection.answer = std::move(with);
   connection.sent = 0;
   connection.tells_size = false;
@@ -241,19 +255,20 @@ void StoreLoop::fail_all(Error error) {
 
 void StoreLoop::hung_up(Id id) {
   const Connection& connection = connections_.at(id);
-  const bool too_early = connection.phase == Phase::waiting && !connection.newcomer;
+  const bool is_rank = connection.rank >= 0 && !connection.newcomer;
+  const bool too_early = is_rank && (connection.phase == Phase::waiting || (!complete_ && !failure_));
   const int rank = connection.rank;
   const std::string peer = connection.peer.to_string();
   erase(id);
+  if (is_rank) settled_.insert(rank);
   if (!too_early) return;
-  told_.insert(rank);
   fail_all(
       make_error(ErrorCode::rank_died, fmt::format("rank {} ({}) left before all ranks had joined", rank, peer), rank));
 }
 
 void StoreLoop::drop(Id id, const std::string& why) {
   log::warn("dropped a connection to the store: {}", why);
-  erase(id);
+  hung_up(id);
 }
 
 void StoreLoop::erase(Id id) {

@@ -43,7 +43,7 @@ class StoreLoop final : private Connector::Owner {
     introducing,  // a newcomer that has been told the size
     waiting,      // joined; the others have not
     answering,    // the answer is on its way
-    answered,     // waiting for the rank to hang up
+    answered,     // waiting for the rank to hang up, or to bring another blob
   };
   // Of a process that has asked to join.
   struct Connection {
@@ -80,6 +80,7 @@ class StoreLoop final : private Connector::Owner {
   bool over() const;
   void serve(Id id);
   Result<std::optional<JoinRequest>> read_request(Connection& connection);
+  void begin_round();
   void admit(Id id, Connection& connection, JoinRequest request);
   void admit_newcomer(Id id, Connection& connection, JoinRequest request);
   void tell_size(Connection& connection);
@@ -107,7 +108,7 @@ class StoreLoop final : private Connector::Owner {
   double late_warning_;
   bool complete_ = false;
   std::shared_ptr<const Blob> failure_;
-  std::set<int> told_;  // ranks that were sent the failure
+  std::set<int> settled_;  // ranks that were sent the failure, or hung up
 };
 
 }  // namespace tutti
