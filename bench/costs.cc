@@ -1,91 +1,28 @@
 // What a communicator costs besides time per call: threads to create, memory, the CPU of a rank that waits; and what
 // the small floats cost against float32. Starts its own ranks; prints a line of JSON for each answer, as
 // bench/run.py writes them to BUILD/bench/costs.json.
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "tutti/tutti.hpp"
+#include "ranks.hpp"
 
 namespace {
 
 using tutti::Communicator;
 using tutti::DataType;
 using tutti::Operator;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-[[noreturn]] void give_up(const std::string& why) {
-  std::fprintf(stderr, "costs: %s\n", why.c_str());
-  std::_Exit(1);
-}
-
-void check(const tutti::Status& status) {
-  if (!status) give_up(status.error().to_string());
-}
+using namespace tutti::bench;
 
 void answer(const std::string& what, const char* unit, double measured, double bar, bool at_least) {
   const bool met = at_least ? measured >= bar : measured <= bar;
   std::printf("{\"what\": \"%s\", \"unit\": \"%s\", \"measured\": %.4g, \"bar\": %g, \"met\": %s}\n", what.c_str(),
               unit, measured, bar, met ? "true" : "false");
   std::fflush(stdout);
-}
-
-/// Runs `body` on `size` processes and returns the number each of them came to.
-std::vector<double> on_processes(int size, const std::function<double(int rank, const std::string& id)>& body) {
-  auto* const results = static_cast<double*>(mmap(nullptr, sizeof(double) * static_cast<std::size_t>(size),
-                                                  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  int to_others[2];
-  if (results == MAP_FAILED || pipe(to_others) != 0) give_up("no memory to share");
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < size; ++rank) {
-    children.push_back(fork());
-    if (children.back() != 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::string id(2 * tutti::UniqueId::kBytes, ' ');
-    if (rank == 0) {
-      const auto made = tutti::UniqueId::create();
-      if (!made) give_up(made.error().to_string());
-      id = made->to_string();
-      for (int other = 1; other < size; ++other)
-        if (write(to_others[1], id.data(), id.size()) < 0) give_up("cannot tell the others");
-    } else if (read(to_others[0], id.data(), id.size()) != static_cast<ssize_t>(id.size())) {
-      give_up("heard nothing");
-    }
-    results[rank] = body(rank, id);
-    std::_Exit(0);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (status != 0) give_up("a rank failed");
-  }
-  std::vector<double> answers(results, results + size);
-  munmap(results, sizeof(double) * static_cast<std::size_t>(size));
-  close(to_others[0]);
-  close(to_others[1]);
-  return answers;
-}
-
-Communicator join(int rank, int size, const std::string& id) {
-  tutti::Options options = tutti::Options::from_environment();
-  options.timeout = options.join_timeout = 30;
-  auto communicator = Communicator::create(tutti::UniqueId::from_string(id).value(), rank, size, options);
-  if (!communicator) give_up(communicator.error().to_string());
-  return std::move(*communicator);
 }
 
 void create_threads() {
@@ -123,7 +60,7 @@ void use_everything(Communicator& communicator, float* send, float* recv, std::s
 /// Megabytes per rank that a communicator takes, all its ranks together, once every collective has run at all sizes.
 double memory_per_rank(int size) {
   constexpr std::size_t kBytes = 16 << 20;
-  const auto taken = on_processes(size, [&](int rank, const std::string& id) {
+  const auto taken = on_processes<double>(size, [&](int rank, const std::string& id) {
     std::vector<float> send(kBytes / sizeof(float), 1.0F);
     std::vector<float> recv(kBytes / sizeof(float), 0.0F);
     Communicator first = join(rank, size, id);
@@ -161,7 +98,7 @@ double cpu_seconds() {
 }
 
 void blocked(int size, const char* where) {
-  const auto shares = on_processes(size, [&](int rank, const std::string& id) {
+  const auto shares = on_processes<double>(size, [&](int rank, const std::string& id) {
     if (*where == 't') setenv("TUTTI_HOST_ID", std::to_string(rank).c_str(), 1);
     Communicator communicator = join(rank, size, id);
     check(communicator.barrier());
@@ -179,7 +116,7 @@ void blocked(int size, const char* where) {
 void small_floats(std::size_t bytes, const char* text) {
   constexpr DataType kTypes[] = {DataType::float32, DataType::bfloat16, DataType::float16};
   const auto ratios = [&](int which) {
-    return on_processes(2, [&](int rank, const std::string& id) {
+    return on_processes<double>(2, [&](int rank, const std::string& id) {
       const std::vector<std::byte> send(bytes);
       std::vector<std::byte> recv(bytes);
       Communicator communicator = join(rank, 2, id);

@@ -14,22 +14,27 @@
 #include "bootstrap/unique_id.hpp"
 #include "communicator/impl.hpp"
 #include "control/control.hpp"
+#include "control/process_watch.hpp"
 #include "transport/tcp/tcp.hpp"
 
 namespace tutti {
-namespace {
 
 /// What a rank brings to the meeting point.
 struct Introduction {
   SegmentName segment;
   std::string settings;  // "NAME=VALUE" a line: those that must be the same on all ranks
-  std::string endpoint;
-  std::vector<std::byte> control;
+  std::string host;
+  std::vector<JobOffer> offers;
+  std::string endpoint;  // how to reach it, by TCP,
+  Blob control;          // and by the control plane; both empty: not yet needed
 
   Blob encode() const {
     WireWriter writer;
     writer.put_struct(segment);
     writer.put_text(settings);
+    writer.put_text(host);
+    writer.put(static_cast<std::uint32_t>(offers.size()));
+    for (const JobOffer& offer : offers) offer.encode(writer);
     writer.put_text(endpoint);
     writer.put_bytes(control);
     return writer.take();
@@ -40,12 +45,19 @@ struct Introduction {
     Introduction introduction;
     introduction.segment = reader.get_struct<SegmentName>();
     introduction.settings = reader.get_text();
+    introduction.host = reader.get_text();
+    const auto offers = reader.get<std::uint32_t>();
+    for (std::uint32_t i = 0; i < offers && reader.ok(); ++i) introduction.offers.push_back(JobOffer::decode(reader));
     introduction.endpoint = reader.get_text();
     introduction.control = reader.get_bytes();
     if (!reader.complete()) return fail(ErrorCode::refused, "a rank's introduction is damaged");
     return introduction;
   }
 };
+
+namespace {
+
+constexpr std::size_t kMostOffers = 32;
 
 /// Settings by which ranks exchange data, and more that must be the same on all ranks.
 std::string lines_of(const AgreedSettings& more) {
@@ -86,35 +98,34 @@ AgreedSettings agreed_settings(const Options& options) {
   return {{"TUTTI_SELECT", options.select}, {"TUTTI_REPRODUCIBLE", options.reproducible ? "1" : "0"}};
 }
 
+}  // namespace
+
 /// All ranks as their introductions tell.
-struct Everyone {
+struct GatheredRanks {
   Identity identity;
-  std::vector<ControlPeer> peers;
+  std::optional<CommonJob> common;
+  std::vector<ControlPeer> peers;  // these two are empty if not all have told
   std::vector<Endpoint> endpoints;
 
-  static Result<Everyone> decode(const std::vector<Blob>& introductions, int rank) {
-    Everyone all;
-    all.identity.rank = rank;
-    std::string first;
-    for (std::size_t index = 0; index < introductions.size(); ++index) {
-      Result<Introduction> introduction = Introduction::decode(introductions[index]);
+  static Result<GatheredRanks> decode(const std::vector<Blob>& blobs, int rank) {
+    GatheredRanks all;
+    std::vector<Introduction> introductions;
+    for (const Blob& blob : blobs) {
+      Result<Introduction> introduction = Introduction::decode(blob);
       if (!introduction) return tl::unexpected(introduction.error());
-      if (index == 0) first = introduction->settings;
-      if (Status same = compare_settings(introduction->settings, index, first); !same)
-        return tl::unexpected(same.error());
-      Result<ControlPeer> peer = ControlPeer::decode(introduction->control);
-      if (!peer) return tl::unexpected(peer.error());
-      Result<Endpoint> endpoint = Endpoint::parse(introduction->endpoint);
-      if (!endpoint) return tl::unexpected(endpoint.error());
-      // Ranks that may not share memory count as hosts of their own.
-      const std::uint64_t host = settings().shm ? hash_text(peer->host) : mix(hash_text(peer->host), index + 1);
-      all.identity.members.push_back({static_cast<int>(index), host, introduction->segment});
-      all.identity.id = mix(all.identity.id, introduction->segment.nonce);
-      all.peers.push_back(std::move(*peer));
-      all.endpoints.push_back(std::move(*endpoint));
+      introductions.push_back(std::move(*introduction));
     }
+    for (std::size_t index = 0; index < introductions.size(); ++index)
+      if (Status same = compare_settings(introductions[index].settings, index, introductions[0].settings); !same)
+        return tl::unexpected(same.error());
+    all.find_common_job(introductions);
+    all.identify(introductions, rank);
+    if (Status read = all.read_addresses(introductions); !read) return tl::unexpected(read.error());
     return all;
   }
+
+  /// Whether every rank has told how to reach it.
+  bool can_connect() const { return peers.size() == identity.members.size(); }
 
   std::vector<Neighbour> neighbours() const {
     std::vector<Neighbour> all;
@@ -128,7 +139,42 @@ struct Everyone {
     return std::all_of(members.begin(), members.end(),
                        [&](const Member& member) { return member.host == members.front().host; });
   }
+
+ private:
+  void find_common_job(const std::vector<Introduction>& introductions) {
+    std::vector<std::vector<JobOffer>> offers;
+    for (const Introduction& each : introductions) offers.push_back(each.offers);
+    common = tutti::find_common_job(offers);
+  }
+
+  void identify(const std::vector<Introduction>& introductions, int rank) {
+    identity.rank = rank;
+    for (std::size_t index = 0; index < introductions.size(); ++index) {
+      const Introduction& each = introductions[index];
+      // Ranks that may not share memory count as hosts of their own.
+      const std::uint64_t host = settings().shm ? hash_text(each.host) : mix(hash_text(each.host), index + 1);
+      const int process = common ? common->processes[index] : static_cast<int>(index);
+      identity.members.push_back({process, host, each.segment});
+      identity.id = mix(identity.id, each.segment.nonce);
+    }
+  }
+
+  Status read_addresses(const std::vector<Introduction>& introductions) {
+    for (const Introduction& each : introductions)
+      if (each.control.empty()) return {};
+    for (const Introduction& each : introductions) {
+      Result<ControlPeer> peer = ControlPeer::decode(each.control);
+      if (!peer) return tl::unexpected(peer.error());
+      Result<Endpoint> endpoint = Endpoint::parse(each.endpoint);
+      if (!endpoint) return tl::unexpected(endpoint.error());
+      peers.push_back(std::move(*peer));
+      endpoints.push_back(std::move(*endpoint));
+    }
+    return {};
+  }
 };
+
+namespace {
 
 /// Agrees on whether ranks of a host can read each other's memory, and that all select by the same rules, in a first
 /// operation, which also proves that all are here.
@@ -161,11 +207,13 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
   return {};
 }
 
-Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options& options) {
+Result<std::shared_ptr<CommunicatorImpl>> join_ranks(JoinInfo info, const Options& options) {
   Entrant entrant(info);
+  entrant.offer_jobs();
   Result<Blob> introduction = entrant.introduce(info.size, agreed_settings(options));
   if (!introduction) return tl::unexpected(introduction.error());
   info.blob = std::move(*introduction);
+  info.again = [&](const std::vector<Blob>& introductions) { return entrant.introduce_again(introductions); };
   const Result<std::vector<Blob>> introductions = join(info);
   if (!introductions) return tl::unexpected(introductions.error());
   return entrant.enter(*introductions, info.rank, info.deadline, options, Seats{info.size, {}});
@@ -173,50 +221,92 @@ Result<std::shared_ptr<CommunicatorImpl>> join_job(JoinInfo info, const Options&
 
 }  // namespace
 
-Entrant::Entrant(const JoinInfo& info) : secret_(info.secret), job_(info.job) {}
+Entrant::Entrant(const JoinInfo& info) : secret_(info.secret), job_(info.job), own_(std::make_unique<Introduction>()) {}
 Entrant::~Entrant() = default;
 
+void Entrant::offer_jobs() {
+  for (const auto& job : Job::all()) {
+    std::optional<JobOffer> offer = job->offer();
+    if (!offer) continue;
+    own_->offers.push_back(std::move(*offer));
+    offered_.push_back(job);
+  }
+  // The largest are the most likely to have them all.
+  std::stable_sort(own_->offers.begin(), own_->offers.end(),
+                   [](const JobOffer& one, const JobOffer& other) { return one.processes > other.processes; });
+  if (own_->offers.size() > kMostOffers) own_->offers.resize(kMostOffers);
+}
+
 Result<Blob> Entrant::introduce(int size, const AgreedSettings& settings) {
+  Result<Segment> segment = Segment::create(size);
+  if (!segment) return tl::unexpected(segment.error());
+  segment_ = std::move(*segment);
+  own_->segment = segment_->name();
+  own_->settings = lines_of(settings);
+  own_->host = host_identity();
+  if (offered_.empty())
+    if (Status opened = open_ports(); !opened) return tl::unexpected(opened.error());
+  return own_->encode();
+}
+
+Result<std::optional<Blob>> Entrant::introduce_again(const std::vector<Blob>& introductions) {
+  const Result<GatheredRanks> all = GatheredRanks::decode(introductions, 0);
+  if (!all) return tl::unexpected(all.error());
+  if (all->common || all->can_connect()) return std::nullopt;
+  if (control_ == nullptr)
+    if (Status opened = open_ports(); !opened) return tl::unexpected(opened.error());
+  return own_->encode();
+}
+
+Status Entrant::open_ports() {
   Result<std::unique_ptr<Control>> control = Control::start(secret_);
   if (!control) return tl::unexpected(control.error());
   TcpOptions tcp_options;
   tcp_options.job = job_;
   Result<std::shared_ptr<Tcp>> tcp = Tcp::start(secret_, tcp_options);
   if (!tcp) return tl::unexpected(tcp.error());
-  Result<Segment> segment = Segment::create(size);
-  if (!segment) return tl::unexpected(segment.error());
   control_ = std::move(*control);
   tcp_ = std::move(*tcp);
-  segment_ = std::move(*segment);
-  Introduction introduction;
-  introduction.segment = segment_->name();
-  introduction.settings = lines_of(settings);
-  introduction.endpoint = tcp_->endpoint().to_string();
-  introduction.control = control_->self().encode();
-  return introduction.encode();
+  own_->endpoint = tcp_->endpoint().to_string();
+  own_->control = control_->self().encode();
+  return {};
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>& introductions, int rank,
                                                          Deadline deadline, const Options& options, Seats seats) {
-  Result<Everyone> all = Everyone::decode(introductions, rank);
+  Result<GatheredRanks> all = GatheredRanks::decode(introductions, rank);
   if (!all) return tl::unexpected(all.error());
-  if (all->on_one_host())
-    tcp_.reset();
-  else
-    tcp_->introduce(all->neighbours());
-  all->identity.seats = std::move(seats);
-  if (Status joined = control_->join(std::move(all->peers), rank, deadline); !joined)
-    return tl::unexpected(joined.error());
-  const auto job =
-      std::make_shared<Job>(std::move(control_), std::move(tcp_), std::move(all->endpoints), rank, secret_);
-  auto impl = CommunicatorImpl::create(job, all->identity, std::move(*segment_), options);
+  Identity identity = all->identity;
+  identity.seats = std::move(seats);
+  const bool is_new = !all->common;
+  const Result<std::shared_ptr<Job>> job = is_new ? start_job(std::move(*all), deadline) : find_job(*all->common, rank);
+  if (!job) return tl::unexpected(job.error());
+  auto impl = CommunicatorImpl::create(*job, identity, std::move(*segment_), options);
   if (!impl) {
-    report_failure(*job, all->identity, impl.error());
+    report_failure(**job, identity, impl.error());
     return impl;
   }
-  job->watch();
+  if (is_new) (*job)->watch();
   if (Status agreed_on = agree(*impl, deadline); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;
+}
+
+Result<std::shared_ptr<Job>> Entrant::find_job(const CommonJob& common, int rank) const {
+  for (const auto& job : offered_)
+    if (job->id() == common.job && job->self() == common.processes[static_cast<std::size_t>(rank)]) return job;
+  return fail(ErrorCode::internal, fmt::format("rank {} has not offered the job that all have in common", rank));
+}
+
+Result<std::shared_ptr<Job>> Entrant::start_job(GatheredRanks all, Deadline deadline) {
+  if (!all.can_connect()) return fail(ErrorCode::refused, "not all ranks have told how to reach them");
+  if (all.on_one_host())
+    tcp_.reset();
+  else
+    tcp_->introduce(all.neighbours());
+  const int rank = all.identity.rank;
+  if (Status joined = control_->join(std::move(all.peers), rank, deadline); !joined)
+    return tl::unexpected(joined.error());
+  return std::make_shared<Job>(std::move(control_), std::move(tcp_), std::move(all.endpoints), rank, secret_);
 }
 
 void report_failure(Job& job, const Identity& identity, const Error& error) {
@@ -250,7 +340,7 @@ Result<Communicator> Communicator::create(const UniqueId& id, int rank, int size
   Result<JoinInfo> info = join_info(id, rank, size);
   if (!info) return tl::unexpected(info.error());
   info->deadline = join_deadline(options);
-  auto impl = join_job(std::move(*info), options);
+  auto impl = join_ranks(std::move(*info), options);
   if (!impl) return tl::unexpected(impl.error());
   return Communicator(std::move(*impl));
 }
@@ -263,7 +353,7 @@ Result<Communicator> Communicator::create_from_environment(const Options& option
   Result<JoinInfo> info = rendezvous(*launch, deadline);
   if (!info) return tl::unexpected(info.error());
   info->deadline = deadline;
-  auto impl = join_job(std::move(*info), options);
+  auto impl = join_ranks(std::move(*info), options);
   if (!impl) return tl::unexpected(impl.error());
   return Communicator(std::move(*impl));
 }

@@ -14,7 +14,11 @@
 
 namespace tutti {
 
-/// A process on its way into a job: first it opens what the others need to reach it, then it knows all of them.
+struct GatheredRanks;
+struct Introduction;
+
+/// A process on its way into a communicator. If all its processes have joined together before, it becomes another one
+/// of their job; otherwise they make a new job: each opens what the others need to reach it, and tells them.
 class Entrant {
  public:
   explicit Entrant(const JoinInfo& info);
@@ -22,17 +26,28 @@ class Entrant {
   Entrant(const Entrant&) = delete;
   Entrant& operator=(const Entrant&) = delete;
 
-  /// What this process brings to the meeting point, for a job of up to `size` ranks. All ranks must bring the same
-  /// `settings`, and the same of those by which they exchange data: enter() compares them, once all are known, so that
-  /// every rank fails with the same words.
+  /// Lets the communicator be made in a job that this process is in. Before introduce().
+  void offer_jobs();
+  /// What this process brings to the meeting point, for a communicator of up to `size` ranks. All ranks must bring the
+  /// same `settings`, and the same of those by which they exchange data: enter() compares them, once all are known, so
+  /// that every rank fails with the same words.
   Result<Blob> introduce(int size, const AgreedSettings& settings = {});
+  /// What it brings to a second round, given the introductions of the first; none if that was enough. See
+  /// JoinInfo::again.
+  Result<std::optional<Blob>> introduce_again(const std::vector<Blob>& introductions);
   /// The introductions of all ranks, in their order, and the number of this one.
   Result<std::shared_ptr<CommunicatorImpl>> enter(const std::vector<Blob>& introductions, int rank, Deadline deadline,
                                                   const Options& options, Seats seats);
 
  private:
+  Status open_ports();
+  Result<std::shared_ptr<Job>> find_job(const CommonJob& common, int rank) const;
+  Result<std::shared_ptr<Job>> start_job(GatheredRanks all, Deadline deadline);
+
   std::string secret_;
   std::string job_;
+  std::vector<std::shared_ptr<Job>> offered_;  // kept until all have entered
+  std::unique_ptr<Introduction> own_;
   std::unique_ptr<Control> control_;
   std::shared_ptr<Tcp> tcp_;
   std::optional<Segment> segment_;

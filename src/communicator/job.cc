@@ -26,13 +26,13 @@ constexpr std::size_t kDeliberations = 64;
 /// Set while the transport's thread runs a handler of a job, which may hold the last reference to that job.
 thread_local bool t_on_transport_thread = false;
 
-/// The jobs of this process, so that one that exits without destroying its communicators still says goodbye: its peers
-/// are to see a rank that left, not one that died.
-class Departures {
+/// The jobs of this process. One that exits without destroying its communicators still says goodbye in all of them: its
+/// peers are to see a rank that left, not one that died.
+class JobList {
  public:
-  static Departures& of_process() {
-    static Departures* const instance = [] {
-      auto* const made = new Departures;
+  static JobList& of_process() {
+    static JobList* const instance = [] {
+      auto* const made = new JobList;
       std::atexit([] { of_process().leave_all(); });
       return made;
     }();
@@ -44,23 +44,33 @@ class Departures {
     std::erase_if(jobs_, [](const auto& each) { return each.expired(); });
     jobs_.push_back(job);
   }
-  void begins() {
+  std::vector<std::shared_ptr<Job>> living() {
+    const std::lock_guard lock(mutex_);
+    return living_with_lock();
+  }
+  void begins_to_leave() {
     const std::lock_guard lock(mutex_);
     ++leaving_;
   }
-  void ended() {
+  void has_left() {
     const std::lock_guard lock(mutex_);
     --leaving_;
     changed_.notify_all();
   }
 
  private:
+  std::vector<std::shared_ptr<Job>> living_with_lock() const {
+    std::vector<std::shared_ptr<Job>> living;
+    for (const auto& each : jobs_)
+      if (auto job = each.lock()) living.push_back(std::move(job));
+    return living;
+  }
+
   void leave_all() {
     std::vector<std::shared_ptr<Job>> living;
     {
       std::unique_lock lock(mutex_);
-      for (const auto& each : jobs_)
-        if (auto job = each.lock()) living.push_back(std::move(job));
+      living = living_with_lock();
       changed_.wait_for(lock, std::chrono::seconds(2), [this] { return leaving_ == 0; });
     }
     for (const auto& job : living) job->leave();
@@ -89,7 +99,7 @@ Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector
 
 Job::~Job() {
   if (control_ == nullptr) return;
-  Departures::of_process().begins();
+  JobList::of_process().begins_to_leave();
   clock_.reset();
   control_->remove_topic(kMoves);
   for (const Kept& each : kept_) control_->remove_topic(each.deliberation->id());
@@ -100,7 +110,7 @@ Job::~Job() {
     tcp.reset();  // what is queued goes out first
     control->leave();
     control.reset();
-    Departures::of_process().ended();
+    JobList::of_process().has_left();
   };
   // A handler may hold the last communicator; it cannot wait for the end of its own thread.
   if (!in_handler) {
@@ -115,7 +125,19 @@ Job::~Job() {
   // Nobody can end them: they live as long as the process.
   log::warn("a job that has ended keeps its threads and ports: no thread could be started to close them");
   [[maybe_unused]] const auto* const kept = new (std::nothrow) std::shared_ptr(shared);
-  Departures::of_process().ended();
+  JobList::of_process().has_left();
+}
+
+std::vector<std::shared_ptr<Job>> Job::all() { return JobList::of_process().living(); }
+
+std::optional<JobOffer> Job::offer() const {
+  if (control_ == nullptr || !control_->is_open()) return std::nullopt;
+  JobOffer offer{id(), self_, static_cast<std::int32_t>(endpoints_.size()), {}};
+  for (const int process : control_->absent()) {
+    if (process == self_ || offer.absent.size() == JobOffer::kMostAbsent) return std::nullopt;
+    offer.absent.push_back(process);
+  }
+  return offer;
 }
 
 void Job::leave() {
@@ -123,7 +145,7 @@ void Job::leave() {
 }
 
 void Job::watch() {
-  Departures::of_process().add(shared_from_this());
+  JobList::of_process().add(shared_from_this());
   if (tcp_ != nullptr) {
     follow_moves();
     clock_ = std::make_unique<ClockFollower>(*control_, self_);

@@ -7,11 +7,13 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "communicator/common_job.hpp"
 #include "communicator/message.hpp"
 #include "transport/tcp/endpoint.hpp"
 
@@ -33,6 +35,9 @@ class Job : public std::enable_shared_from_this<Job> {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
+  /// The jobs of this process that processes besides it have joined.
+  static std::vector<std::shared_ptr<Job>> all();
+
   int self() const { return self_; }
   /// The same in all its processes: of the communicator they joined in.
   std::uint64_t id() const { return id_; }
@@ -40,6 +45,9 @@ class Job : public std::enable_shared_from_this<Job> {
   const std::string& secret() const { return secret_; }
   Tcp* tcp() const { return tcp_.get(); }
   const Endpoint& endpoint_of(int process) const { return endpoints_[static_cast<std::size_t>(process)]; }
+
+  /// For another communicator of the same processes; none if this one cannot be made in this job any more.
+  std::optional<JobOffer> offer() const;
 
   /// Says goodbye to the other processes.
   void leave();

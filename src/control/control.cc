@@ -109,6 +109,12 @@ void Control::listen_locally() {
   local_ = LocalListener();
 }
 
+bool Control::is_open() {
+  if (forked()) return false;
+  const std::lock_guard lock(mutex_);
+  return joined_ && !stopped_;
+}
+
 bool Control::forked() const { return ::getpid() != owner_; }
 
 Control::~Control() {

@@ -99,6 +99,10 @@ class Control {
   bool alive(int process) const { return roster_.alive(process); }
   bool has_left(int process) const { return roster_.left(process); }
   std::optional<Death> death_of(int process) const { return roster_.death_of(process); }
+  /// Those that have died or left. This process, too, if the others count it as dead.
+  std::vector<int> absent() const { return roster_.absent(); }
+  /// Neither leave() was called nor is this a child of fork.
+  bool is_open();
 
   /// Whether the caller is a handler.
   bool on_control_thread() const { return std::this_thread::get_id() == thread_.get_id(); }

@@ -31,6 +31,14 @@ class Roster {
     const std::lock_guard lock(mutex_);
     return known(process) ? at(process).death : std::nullopt;
   }
+  /// Processes that have died or left, ascending.
+  std::vector<int> absent() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> found;
+    for (std::size_t process = 0; process < entries_.size(); ++process)
+      if (entries_[process].death || entries_[process].left) found.push_back(static_cast<int>(process));
+    return found;
+  }
   void set_dead(int process, Death death) {
     const std::lock_guard lock(mutex_);
     entries_[static_cast<std::size_t>(process)].death = std::move(death);

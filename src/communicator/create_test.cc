@@ -1,0 +1,153 @@
+// Communicators by unique id, of ranks that are threads: which of them share a job. tests/integration creates those of
+// processes.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "communicator/job.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti {
+namespace {
+
+using Slot = std::optional<Communicator>;
+
+Options patient() {
+  Options options;
+  options.join_timeout = 20;
+  options.timeout = 20;
+  return options;
+}
+
+void on_threads(std::size_t count, const std::function<void(std::size_t)>& body) {
+  std::vector<std::thread> threads;
+  for (std::size_t index = 0; index < count; ++index) threads.emplace_back([&, index] { body(index); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Each rank on a thread of its own.
+std::vector<Slot> create(int size) {
+  const UniqueId id = UniqueId::create().value();
+  std::vector<Slot> all(static_cast<std::size_t>(size));
+  on_threads(all.size(), [&](std::size_t rank) {
+    auto made = Communicator::create(id, static_cast<int>(rank), size, patient());
+    ASSERT_TRUE(made) << made.error().to_string();
+    all[rank].emplace(std::move(*made));
+  });
+  return all;
+}
+
+void expect_works(std::vector<Slot>& all) {
+  on_threads(all.size(), [&](std::size_t rank) {
+    ASSERT_TRUE(all[rank]);
+    const auto mine = static_cast<int>(rank) + 1;
+    int sum = 0;
+    const Status done = all[rank]->all_reduce(&mine, &sum, 1, DataType::int32, Operator::sum);
+    EXPECT_TRUE(done) << done.error().to_string();
+    const auto size = static_cast<int>(all.size());
+    EXPECT_EQ(sum, size * (size + 1) / 2);
+  });
+}
+
+std::size_t entries_of(const char* folder) {
+  const std::filesystem::directory_iterator entries(folder);
+  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+}
+
+/// Of this process.
+struct Use {
+  std::size_t threads = entries_of("/proc/self/task");
+  std::size_t descriptors = entries_of("/proc/self/fd");
+};
+
+/// Waits until it is so, for some seconds at most: stores and threads of ours end shortly after their last user.
+bool soon(const std::function<bool()>& is_so) {
+  for (int i = 0; i < 500 && !is_so(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return is_so();
+}
+
+bool there_are_jobs(std::size_t count) {
+  return soon([&] { return Job::all().size() == count; });
+}
+
+TEST(Create, MoreCommunicatorsOfTheSameProcessesTakeNoThreadsAndNoDescriptors) {
+  std::vector<Slot> first = create(2);
+  expect_works(first);
+  std::vector<std::vector<Slot>> more;
+  more.push_back(create(2));
+  EXPECT_TRUE(there_are_jobs(2)) << "one for each rank: the threads stand for processes";
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the last store has ended
+  const Use before;
+  for (int i = 0; i < 20; ++i) more.push_back(create(2));
+  EXPECT_TRUE(soon([&] { return Use().threads <= before.threads; })) << Use().threads << " > " << before.threads;
+  EXPECT_TRUE(soon([&] { return Use().descriptors <= before.descriptors; }))
+      << Use().descriptors << " > " << before.descriptors;
+  EXPECT_TRUE(there_are_jobs(2));
+  for (auto& each : more) expect_works(each);
+  first.clear();  // those made later need it no more
+  for (auto& each : more) expect_works(each);
+}
+
+TEST(Create, SomeOfTheProcessesOfAJobMakeACommunicatorInIt) {
+  std::vector<Slot> all = create(3);
+  std::vector<Slot> two = create(2);
+  EXPECT_TRUE(there_are_jobs(3));
+  expect_works(two);
+  expect_works(all);
+}
+
+TEST(Create, AJobEndsWithItsLastCommunicator) {
+  std::vector<Slot> first = create(2);
+  std::vector<Slot> second = create(2);
+  first.clear();
+  EXPECT_TRUE(there_are_jobs(2));
+  second.clear();
+  EXPECT_TRUE(there_are_jobs(0));
+}
+
+TEST(Create, ProcessesWithoutACommonJobMakeOne) {
+  std::vector<Slot> two = create(2);
+  std::vector<Slot> three = create(3);  // no place for the third in the first job
+  EXPECT_TRUE(there_are_jobs(5));
+  expect_works(three);
+  std::vector<Slot> more = create(3);
+  EXPECT_TRUE(there_are_jobs(5));
+  expect_works(more);
+  expect_works(two);
+}
+
+TEST(Create, AJobThatOneProcessHasLeftIsNotUsedWithIt) {
+  std::vector<Slot> first = create(2);
+  first[1].reset();
+  std::vector<Slot> second = create(2);
+  EXPECT_TRUE(there_are_jobs(3));
+  expect_works(second);
+}
+
+TEST(Create, SeveralAtOnceDoNotWaitForOneAnother) {
+  std::vector<Slot> first = create(2);
+  std::vector<std::vector<Slot>> made(8);
+  on_threads(made.size(), [&](std::size_t index) { made[index] = create(2); });
+  for (auto& each : made) expect_works(each);
+  EXPECT_TRUE(there_are_jobs(2));
+}
+
+TEST(Create, ACommunicatorThatBreaksLeavesTheOthersOfItsJobAlone) {
+  std::vector<Slot> first = create(2);
+  std::vector<Slot> second = create(2);
+  first[0]->abort("enough");
+  int one = 1, sum = 0;
+  EXPECT_FALSE(first[1]->all_reduce(&one, &sum, 1, DataType::int32, Operator::sum));
+  expect_works(second);
+  std::vector<Slot> third = create(2);
+  expect_works(third);
+  EXPECT_TRUE(there_are_jobs(2));
+}
+
+}  // namespace
+}  // namespace tutti
