@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ struct Options {
   bool reproducible = false;  // same bits whatever the size and layout
   std::string select;         // override of program selection, as TUTTI_SELECT
   std::string name;           // for logs and errors
+  std::stop_token cancel;     // ends a creation that is under way: it fails with `aborted`, on all ranks
 
   /// As the environment says.
   static Options from_environment();
@@ -92,6 +94,10 @@ class Communicator {
   /// Every rank calls this with the same id, which one of them made by UniqueId::create().
   [[nodiscard]] static Result<Communicator> create(const UniqueId& id, int rank, int size,
                                                    const Options& options = Options::from_environment());
+  /// Several ranks of this process at once: element i is rank `ranks[i]`. All of them, or an error.
+  [[nodiscard]] static Result<std::vector<Communicator>> create(const UniqueId& id, std::span<const int> ranks,
+                                                                int size,
+                                                                const Options& options = Options::from_environment());
   /// Rank, size and meeting point from the launcher: tutti run, torchrun, srun, mpirun, Kubernetes.
   [[nodiscard]] static Result<Communicator> create_from_environment(
       const Options& options = Options::from_environment());

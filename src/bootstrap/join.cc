@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <thread>
 
 #include "bootstrap/attendance.hpp"
@@ -21,15 +22,18 @@ constexpr double kHandshakeSeconds = 5.0;
 constexpr int kSecretRefusals = 5;       // by the store of this job, after which the secret is wrong
 constexpr double kGlanceSeconds = 0.02;  // between looks at whether the wait was interrupted
 
+tl::unexpected<Error> too_long(const Blob& blob) {
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("a blob of {} bytes: at most {} may be exchanged", blob.size(), kMaxBlobBytes));
+}
+
 Status check(const JoinInfo& info) {
   const bool numbered = info.rank != kNewcomer;
   if (numbered && (info.size < 1 || info.size > kMaxRanks))
     return fail(ErrorCode::invalid_argument, fmt::format("{} ranks: expected 1 to {}", info.size, kMaxRanks));
   if (numbered && (info.rank < 0 || info.rank >= info.size))
     return fail(ErrorCode::invalid_argument, fmt::format("rank {}: expected 0 to {}", info.rank, info.size - 1));
-  if (info.blob.size() > kMaxBlobBytes)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("a blob of {} bytes: at most {} may be exchanged", info.blob.size(), kMaxBlobBytes));
+  if (info.blob.size() > kMaxBlobBytes) return too_long(info.blob);
   if (info.endpoints.empty()) return fail(ErrorCode::invalid_argument, "no address to join at");
   return {};
 }
@@ -78,7 +82,7 @@ class Joiner {
 
   Result<Fd> try_address(const SocketAddress& address, double patience) {
     if (auto allowed = key_.allows(address); !allowed) return not_allowed(allowed.error());
-    auto store = connect_once(address, Deadline::earlier(info_.deadline, Deadline::in(patience)));
+    auto store = connect(address, Deadline::earlier(info_.deadline, Deadline::in(patience)));
     if (!store) return store;
     Handshake handshake(Side::connector, Purpose::bootstrap, key_, address);
     const Deadline deadline = Deadline::earlier(info_.deadline, Deadline::in(kHandshakeSeconds));
@@ -88,8 +92,22 @@ class Joiner {
       if (!done && handshake.awaits_verdict()) ++secret_refusals_;
       if (!done) return tl::unexpected(done.error());
       if (*done) return store;
-      if (!wait_for(store->get(), handshake.events(), deadline)) return tl::unexpected(handshake.late());
+      if (Status ready = await(store->get(), handshake.events(), deadline); !ready)
+        return tl::unexpected(ready.error().code == ErrorCode::timed_out ? handshake.late() : ready.error());
     }
+  }
+
+  Result<Fd> connect(const SocketAddress& address, Deadline deadline) const {
+    auto store = start_connect(address);
+    if (!store) return store;
+    const std::string what = fmt::format("connecting to {}", address.to_string());
+    if (Status ready = await(store->get(), POLLOUT, deadline); !ready) {
+      if (ready.error().code == ErrorCode::timed_out) ready.error().message = what + ": no answer";
+      return tl::unexpected(ready.error());
+    }
+    if (const int error = connect_result(store->get()); error != 0)
+      return fail(ErrorCode::system, fmt::format("{}: {}", what, std::strerror(error)));
+    return store;
   }
 
   Result<Fd> not_allowed(Error error) {
@@ -101,6 +119,7 @@ class Joiner {
   // of ours that is about to close. The store of this job refuses only a wrong secret; but a connection may end for
   // another reason at that moment (the store makes room when strangers are too many), so it is asked a few times.
   bool is_final(const Error& error) {
+    if (!interrupted()) return true;
     if (forbidden_ || secret_refusals_ >= kSecretRefusals) return true;
     if (error.code != ErrorCode::refused || !refused_once_ || searching_) return false;
     if (first_refusal_.is_never()) first_refusal_ = Deadline::in(kRefusalSeconds);
@@ -114,13 +133,13 @@ class Joiner {
 
   Status interrupted() const { return info_.interrupted ? info_.interrupted() : Status(); }
 
-  // Until the store answers.
-  Status await(int store, Deadline deadline) const {
+  // Until the store is ready for one of the events. timed_out at the deadline; otherwise why it was interrupted.
+  Status await(int store, short events, Deadline deadline) const {
     while (info_.interrupted && !deadline.passed()) {
       if (Status going_on = info_.interrupted(); !going_on) return going_on;
-      if (wait_for(store, POLLIN, Deadline::earlier(deadline, Deadline::in(kGlanceSeconds)))) break;
+      if (wait_for(store, events, Deadline::earlier(deadline, Deadline::in(kGlanceSeconds)))) return {};
     }
-    return {};
+    return wait_for(store, events, deadline);
   }
 
   Result<Gathered> ask(int store) {
@@ -144,6 +163,7 @@ class Joiner {
       auto blob = info_.again(gathered->blobs);
       if (!blob) return tl::unexpected(blob.error());
       if (!*blob) return gathered;
+      if ((*blob)->size() > kMaxBlobBytes) return too_long(**blob);
       request.blob = std::move(**blob);
       request.patience = std::min(info_.deadline.seconds_left(), kNeverSeconds);
     }
@@ -166,7 +186,8 @@ class Joiner {
   Result<Blob> exchange(int store, const JoinRequest& request) const {
     const Deadline deadline = Deadline::in(info_.deadline.seconds_left() + kAnswerGrace);
     if (auto sent = send_all(store, encode_request(request), deadline); !sent) return lost(store, sent.error());
-    if (Status going_on = await(store, deadline); !going_on) return tl::unexpected(going_on.error());
+    if (Status ready = await(store, POLLIN, deadline); !ready)
+      return ready.error().code == ErrorCode::timed_out ? lost(store, ready.error()) : tl::unexpected(ready.error());
     std::array<std::byte, kLengthBytes> header;
     if (auto received = recv_all(store, header, deadline); !received) return lost(store, received.error());
     const std::size_t limit = 4096 + static_cast<std::size_t>(request.size) * (kMaxBlobBytes + 4);

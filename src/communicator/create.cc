@@ -4,11 +4,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <mutex>
 #include <sstream>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "base/thread.hpp"
 #include "base/wire.hpp"
 #include "bootstrap/launch.hpp"
 #include "bootstrap/unique_id.hpp"
@@ -57,7 +61,7 @@ struct Introduction {
 
 namespace {
 
-constexpr std::size_t kMostOffers = 32;
+constexpr std::size_t kMostOffers = 128;
 
 /// Settings by which ranks exchange data, and more that must be the same on all ranks.
 std::string lines_of(const AgreedSettings& more) {
@@ -207,7 +211,17 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
   return {};
 }
 
+/// An error once creation is cancelled. Empty if it cannot be.
+std::function<Status()> interruption_by(const std::stop_token& cancel) {
+  if (!cancel.stop_possible()) return nullptr;
+  return [cancel]() -> Status {
+    if (!cancel.stop_requested()) return {};
+    return fail(ErrorCode::aborted, "create was cancelled");
+  };
+}
+
 Result<std::shared_ptr<CommunicatorImpl>> join_ranks(JoinInfo info, const Options& options) {
+  info.interrupted = interruption_by(options.cancel);
   Entrant entrant(info);
   entrant.offer_jobs();
   Result<Blob> introduction = entrant.introduce(info.size, agreed_settings(options));
@@ -227,7 +241,8 @@ Entrant::~Entrant() = default;
 void Entrant::offer_jobs() {
   for (const auto& job : Job::all()) {
     std::optional<JobOffer> offer = job->offer();
-    if (!offer) continue;
+    // What is to be kept by a secret does not go over connections that were made without one.
+    if (!offer || (job->secret().empty() && !secret_.empty())) continue;
     own_->offers.push_back(std::move(*offer));
     offered_.push_back(job);
   }
@@ -287,6 +302,9 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
     return impl;
   }
   if (is_new) (*job)->watch();
+  const std::stop_callback cancelled(options.cancel, [&] {
+    (*impl)->break_with(fail(ErrorCode::aborted, fmt::format("rank {} cancelled create", rank)).value(), true);
+  });
   if (Status agreed_on = agree(*impl, deadline); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;
 }
@@ -304,7 +322,7 @@ Result<std::shared_ptr<Job>> Entrant::start_job(GatheredRanks all, Deadline dead
   else
     tcp_->introduce(all.neighbours());
   const int rank = all.identity.rank;
-  if (Status joined = control_->join(std::move(all.peers), rank, deadline); !joined)
+  if (Status joined = control_->join(std::move(all.peers), rank, deadline, interrupted_); !joined)
     return tl::unexpected(joined.error());
   return std::make_shared<Job>(std::move(control_), std::move(tcp_), std::move(all.endpoints), rank, secret_);
 }
@@ -343,6 +361,41 @@ Result<Communicator> Communicator::create(const UniqueId& id, int rank, int size
   auto impl = join_ranks(std::move(*info), options);
   if (!impl) return tl::unexpected(impl.error());
   return Communicator(std::move(*impl));
+}
+
+// A thread for each: every one of them waits for the others.
+Result<std::vector<Communicator>> Communicator::create(const UniqueId& id, std::span<const int> ranks, int size,
+                                                       const Options& options) {
+  std::stop_source failed;
+  const std::stop_callback cancelled(options.cancel, [&] { failed.request_stop(); });
+  Options own = options;
+  own.cancel = failed.get_token();
+  std::vector<std::optional<Communicator>> made(ranks.size());
+  std::mutex mutex;
+  Status first;
+  const auto fail_with = [&](const Error& error) {
+    const std::lock_guard lock(mutex);
+    if (first) first = tl::unexpected(error);
+    failed.request_stop();
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t index = 0; index < ranks.size(); ++index) {
+    auto thread = start_thread("tutti-create", [&, index] {
+      Result<Communicator> created = create(id, ranks[index], size, own);
+      if (!created) return fail_with(created.error());
+      made[index].emplace(std::move(*created));
+    });
+    if (!thread) {
+      fail_with(thread.error());
+      break;
+    }
+    threads.push_back(std::move(*thread));
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (!first) return tl::unexpected(first.error());
+  std::vector<Communicator> all;
+  for (auto& each : made) all.push_back(std::move(*each));
+  return all;
 }
 
 Result<Communicator> Communicator::create_from_environment(const Options& options) {

@@ -1,6 +1,7 @@
 // How a process becomes a rank of a job, for all who make one: create, grow, join.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,7 @@ class Entrant {
 
   std::string secret_;
   std::string job_;
+  std::function<Status()> interrupted_;
   std::vector<std::shared_ptr<Job>> offered_;  // kept until all have entered
   std::unique_ptr<Introduction> own_;
   std::unique_ptr<Control> control_;

@@ -1,14 +1,17 @@
 // Communicators by unique id, of ranks that are threads: which of them share a job. tests/integration creates those of
 // processes.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
+#include "bootstrap/unique_id.hpp"
 #include "communicator/job.hpp"
 #include "tutti/communicator.hpp"
 
@@ -147,6 +150,97 @@ TEST(Create, ACommunicatorThatBreaksLeavesTheOthersOfItsJobAlone) {
   std::vector<Slot> third = create(2);
   expect_works(third);
   EXPECT_TRUE(there_are_jobs(2));
+}
+
+TEST(Create, ARankThatDestroyedItsCommunicatorIsMissed) {
+  std::vector<Slot> first = create(2);
+  std::vector<Slot> second = create(2);
+  second[1].reset();
+  const auto start = std::chrono::steady_clock::now();
+  const Status met = second[0]->barrier();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().code, ErrorCode::rank_died) << met.error().to_string();
+  EXPECT_NE(met.error().message.find("rank 1 has left"), std::string::npos) << met.error().message;
+  expect_works(first);
+}
+
+TEST(Create, CanBeCancelledWhileOtherRanksAreMissing) {
+  for (const int rank : {0, 1}) {
+    const UniqueId id = UniqueId::create().value();
+    std::stop_source cancel;
+    Options options = patient();
+    options.cancel = cancel.get_token();
+    std::thread canceller([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      cancel.request_stop();
+    });
+    const auto start = std::chrono::steady_clock::now();
+    const auto made = Communicator::create(id, rank, 2, options);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, ErrorCode::aborted) << made.error().to_string();
+    EXPECT_EQ(made.error().rank, rank);
+    canceller.join();
+  }
+}
+
+TEST(Create, CanBeCancelledWhileTheStoreDoesNotAnswer) {
+  const Fd silent(::socket(AF_INET, SOCK_STREAM, 0));  // listens, and accepts nobody
+  const SocketAddress any = SocketAddress::loopback();
+  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&any.storage), any.length), 0);
+  ASSERT_EQ(::listen(silent.get(), 0), 0);
+  IdParts parts{{*local_address(silent.get())}, std::string(32, 's'), std::string(16, 'n')};
+  const UniqueId id = UniqueId::from_bytes(encode_id(parts)).value();
+  std::stop_source cancel;
+  Options options = patient();
+  options.cancel = cancel.get_token();
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    cancel.request_stop();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const auto made = Communicator::create(id, 1, 2, options);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::aborted) << made.error().to_string();
+  canceller.join();
+}
+
+TEST(Create, AnOldRequestToCancelEndsItAtOnce) {
+  std::stop_source cancel;
+  cancel.request_stop();
+  Options options = patient();
+  options.cancel = cancel.get_token();
+  const auto made = Communicator::create(UniqueId::create().value(), 0, 1, options);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::aborted);
+}
+
+TEST(Create, OneThreadMakesSeveralRanks) {
+  const UniqueId id = UniqueId::create().value();
+  std::optional<std::vector<Communicator>> here[2];
+  on_threads(2, [&](std::size_t process) {
+    const std::vector<int> ranks = process == 0 ? std::vector<int>{0, 3} : std::vector<int>{1, 2};
+    auto made = Communicator::create(id, ranks, 4, patient());
+    ASSERT_TRUE(made) << made.error().to_string();
+    for (std::size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ((*made)[i].rank(), ranks[i]);
+    here[process].emplace(std::move(*made));
+  });
+  std::vector<Slot> all(4);
+  for (auto& each : here)
+    for (Communicator& communicator : *each)
+      all[static_cast<std::size_t>(communicator.rank())] = std::move(communicator);
+  expect_works(all);
+}
+
+TEST(Create, SeveralRanksFailTogetherAndSoon) {
+  const UniqueId id = UniqueId::create().value();
+  const auto start = std::chrono::steady_clock::now();
+  const auto made = Communicator::create(id, std::vector<int>{0, 7}, 4, patient());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::invalid_argument) << made.error().to_string();
 }
 
 }  // namespace

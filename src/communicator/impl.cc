@@ -65,7 +65,8 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       options_(options),
       layout_(layout_of(identity_)),
       host_(std::move(host)),
-      departed_(identity_.members.size()) {
+      departed_(identity_.members.size()),
+      left_(identity_.members.size()) {
   wait_policy_ = WaitPolicy::of(is_crowded(identity_));
   uses_tcp_ = layout_.hosts > 1;
 }
@@ -113,7 +114,8 @@ void CommunicatorImpl::settle(bool pull) {
 }
 
 CommunicatorImpl::~CommunicatorImpl() {
-  job_->dismiss(identity_.id, this);
+  host_->leave();
+  job_->dismiss(identity_.id, rank());
   plans_.reset();  // links write into the record
   close_record();
 }

@@ -221,6 +221,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::string describe_peer(int rank);
   std::string describe_lanes(int peer) const;
   void inquire(Operation& operation, int rank);
+  void ask(int peer);
   void ask_all();
   int find_latecomer(std::uint32_t number);
   Error explain(const Operation& operation, Error error);
@@ -267,6 +268,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::vector<std::shared_ptr<Operation>> mail_;
   std::unique_ptr<Error> broken_error_;
   std::vector<std::optional<Certainty>> departed_;  // per rank: its process has left or died
+  std::vector<bool> left_;                          // per rank of another host: its communicator was destroyed
   std::map<int, Message> answers_;
   std::map<int, Message> end_answers_;
   AgreementHandler agreement_handler_;

@@ -22,6 +22,7 @@ constexpr std::uint64_t kMoves = 0x6d6f766573;  // a topic that is no communicat
 // Longer than a rank takes to give up, with the default of shrink(); those who chose longer ones have left by then.
 constexpr double kAnswerSeconds = 60;
 constexpr std::size_t kDeliberations = 64;
+constexpr std::size_t kGone = 1024;  // communicators that peers may still ask about
 
 /// Set while the transport's thread runs a handler of a job, which may hold the last reference to that job.
 thread_local bool t_on_transport_thread = false;
@@ -31,11 +32,7 @@ thread_local bool t_on_transport_thread = false;
 class JobList {
  public:
   static JobList& of_process() {
-    static JobList* const instance = [] {
-      auto* const made = new JobList;
-      std::atexit([] { of_process().leave_all(); });
-      return made;
-    }();
+    static JobList* const instance = new JobList;
     return *instance;
   }
 
@@ -43,6 +40,8 @@ class JobList {
     const std::lock_guard lock(mutex_);
     std::erase_if(jobs_, [](const auto& each) { return each.expired(); });
     jobs_.push_back(job);
+    // After the recorder's, which there is by now: what this has to record comes first.
+    if (!std::exchange(leaves_at_exit_, true)) std::atexit([] { of_process().leave_all(); });
   }
   std::vector<std::shared_ptr<Job>> living() {
     const std::lock_guard lock(mutex_);
@@ -83,6 +82,7 @@ class JobList {
   std::vector<std::weak_ptr<Job>> jobs_;
   std::vector<std::shared_ptr<Job>> kept_;
   int leaving_ = 0;
+  bool leaves_at_exit_ = false;
 };
 
 }  // namespace
@@ -103,6 +103,7 @@ Job::~Job() {
   clock_.reset();
   control_->remove_topic(kMoves);
   for (const Kept& each : kept_) control_->remove_topic(each.deliberation->id());
+  for (const Gone& each : gone_) control_->remove_topic(each.id);
   control_->unsubscribe(deaths_);
   control_->unsubscribe(leaves_);
   const bool in_handler = control_->on_control_thread() || t_on_transport_thread;
@@ -137,6 +138,9 @@ std::optional<JobOffer> Job::offer() const {
     if (process == self_ || offer.absent.size() == JobOffer::kMostAbsent) return std::nullopt;
     offer.absent.push_back(process);
   }
+  // One that is alive, and cannot be reached any more.
+  for (int process = 0; tcp_ != nullptr && process < offer.processes; ++process)
+    if (control_->alive(process) && tcp_->has_failed(endpoint_of(process).id)) offer.absent.push_back(process);
   return offer;
 }
 
@@ -185,7 +189,8 @@ void Job::enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& comm
     members.push_back(communicator);
   }
   if (control_ == nullptr) return;
-  if (first) control_->on_message(id, [this, id](int, std::span<const std::byte> bytes) { hear(id, bytes); });
+  if (first)
+    control_->on_message(id, [this, id](int process, std::span<const std::byte> bytes) { hear(id, process, bytes); });
   // What happened before it was enrolled.
   for (const Member& member : communicator->identity().members) {
     if (const auto death = control_->death_of(member.process))
@@ -195,16 +200,16 @@ void Job::enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& comm
   }
 }
 
-void Job::dismiss(std::uint64_t id, const CommunicatorImpl*) {
-  bool last = false;
+void Job::dismiss(std::uint64_t id, int rank) {
   {
     const std::lock_guard lock(mutex_);
     auto& members = communicators_[id];
     std::erase_if(members, [](const auto& member) { return member.expired(); });
-    last = members.empty();
-    if (last) communicators_.erase(id);
+    if (members.empty()) {
+      communicators_.erase(id);
+      gone_.push_back({id, rank});
+    }
   }
-  if (last && control_ != nullptr && kept(id).empty()) control_->remove_topic(id);
   forget_old();
 }
 
@@ -216,21 +221,25 @@ void Job::keep(std::shared_ptr<Deliberation> deliberation) {
   forget_old();
 }
 
-// Deliberations whose time is over, and the topics that only they listened to.
+// Deliberations whose time is over, communicators that are gone for long, and the topics that only they listened to.
 void Job::forget_old() {
-  std::vector<std::uint64_t> unused;
+  std::vector<std::uint64_t> forgotten;
   {
     const std::lock_guard lock(mutex_);
-    while (!kept_.empty() && (kept_.front().until.passed() || kept_.size() > kDeliberations)) {
-      const std::uint64_t id = kept_.front().deliberation->id();
-      kept_.pop_front();
-      const bool others =
-          std::any_of(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.deliberation->id() == id; });
-      if (!others && !communicators_.contains(id)) unused.push_back(id);
-    }
+    for (; !kept_.empty() && (kept_.front().until.passed() || kept_.size() > kDeliberations); kept_.pop_front())
+      forgotten.push_back(kept_.front().deliberation->id());
+    for (; gone_.size() > kGone; gone_.pop_front()) forgotten.push_back(gone_.front().id);
+    std::erase_if(forgotten, [this](std::uint64_t id) {
+      return communicators_.contains(id) || is_gone(id) ||
+             std::any_of(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.deliberation->id() == id; });
+    });
   }
   if (control_ == nullptr) return;
-  for (const std::uint64_t id : unused) control_->remove_topic(id);
+  for (const std::uint64_t id : forgotten) control_->remove_topic(id);
+}
+
+bool Job::is_gone(std::uint64_t id) const {
+  return std::any_of(gone_.begin(), gone_.end(), [&](const Gone& each) { return each.id == id; });
 }
 
 std::vector<std::shared_ptr<Deliberation>> Job::kept(std::uint64_t id) {
@@ -267,12 +276,26 @@ void Job::deliver(std::uint64_t id, const Message& message) {
   for (const auto& communicator : members(id)) communicator->hear(message);
 }
 
-void Job::hear(std::uint64_t id, std::span<const std::byte> bytes) {
+void Job::hear(std::uint64_t id, int process, std::span<const std::byte> bytes) {
   const Result<Message> message = Message::decode(bytes);
-  if (message)
-    deliver(id, *message);
-  else
-    log::warn("dropped: {}", message.error().message);
+  if (!message) return log::warn("dropped: {}", message.error().message);
+  deliver(id, *message);
+  if (message->kind == Message::Kind::question) answer_for_gone(id, process, *message);
+}
+
+/// Not before all that it sent has arrived: whoever is told that a rank has left waits for it no longer.
+void Job::answer_for_gone(std::uint64_t id, int process, const Message& question) {
+  Message answer;
+  answer.kind = Message::Kind::left;
+  answer.to = question.from;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto gone = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& each) { return each.id == id; });
+    if (gone == gone_.end()) return;
+    answer.from = gone->rank;
+  }
+  if (tcp_ != nullptr && !tcp_->has_delivered(endpoint_of(process).id, id)) return;
+  send(id, process, answer);
 }
 
 void Job::broadcast(std::uint64_t id, std::vector<int> processes, const Message& message) {

@@ -57,7 +57,8 @@ class Job : public std::enable_shared_from_this<Job> {
 
   /// From now on `communicator` gets messages sent to its id.
   void enroll(std::uint64_t id, const std::shared_ptr<CommunicatorImpl>& communicator);
-  void dismiss(std::uint64_t id, const CommunicatorImpl* communicator);
+  /// It is gone: from now on peers that ask `rank` of it what it does are told so.
+  void dismiss(std::uint64_t id, int rank);
 
   /// To every rank of the communicator, which are in `processes`, the sender's own included.
   void broadcast(std::uint64_t id, std::vector<int> processes, const Message& message);
@@ -71,7 +72,9 @@ class Job : public std::enable_shared_from_this<Job> {
  private:
   void follow_moves();
   void deliver(std::uint64_t id, const Message& message);
-  void hear(std::uint64_t id, std::span<const std::byte> bytes);
+  void hear(std::uint64_t id, int process, std::span<const std::byte> bytes);
+  void answer_for_gone(std::uint64_t id, int process, const Message& question);
+  bool is_gone(std::uint64_t id) const;  // with the mutex held
   std::vector<std::shared_ptr<CommunicatorImpl>> members(std::uint64_t id);
   std::vector<std::shared_ptr<CommunicatorImpl>> everyone();
   std::vector<std::shared_ptr<Deliberation>> kept(std::uint64_t id);
@@ -80,6 +83,10 @@ class Job : public std::enable_shared_from_this<Job> {
   struct Kept {
     std::shared_ptr<Deliberation> deliberation;
     Deadline until;
+  };
+  struct Gone {  // a communicator
+    std::uint64_t id;
+    int rank;
   };
 
   int self_ = 0;
@@ -94,6 +101,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<CommunicatorImpl>>> communicators_;
   std::deque<Kept> kept_;  // oldest first
+  std::deque<Gone> gone_;  // likewise
 };
 
 }  // namespace tutti

@@ -30,7 +30,7 @@ Result<Message> Message::decode(std::span<const std::byte> bytes) {
   message.signature = reader.get<std::uint32_t>();
   message.text = reader.get_text();
   message.body = reader.get_bytes();
-  if (!reader.complete() || message.kind > Kind::end_answer || message.code > ErrorCode::internal)
+  if (!reader.complete() || message.kind > Kind::left || message.code > ErrorCode::internal)
     return fail(ErrorCode::refused, "a message is damaged");
   return message;
 }

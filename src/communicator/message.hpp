@@ -19,6 +19,7 @@ struct Message {
     agreement,     // a step of shrink's agreement: body
     end_question,  // what did you call? number of a send or receive; signature: 1 of a send to us, 0 of a receive
     end_answer,    // the same number and signature; text: "8 x float32", or empty if that is forgotten
+    left,          // to one who asked: the sender's communicator was destroyed
   };
   Kind kind = Kind::broken;
   int from = -1;

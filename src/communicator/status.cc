@@ -145,10 +145,10 @@ int CommunicatorImpl::find_latecomer(std::uint32_t number) {
 
 /// A rank that has waited asks the one it expects what that is running.
 void CommunicatorImpl::inquire(Operation& operation, int peer) {
-  bool departed = false;
+  bool departed = host_->is_here(peer) && host_->has_left(peer);
   {
     const std::lock_guard lock(mutex_);
-    departed = departed_[static_cast<std::size_t>(peer)].has_value();
+    departed = departed || departed_[static_cast<std::size_t>(peer)] || left_[static_cast<std::size_t>(peer)];
   }
   // What it had left for us may have come after we looked last: it is missed only if we still wait at the next look.
   if (departed && std::exchange(operation.missed, peer) != peer) return;
@@ -160,7 +160,7 @@ void CommunicatorImpl::inquire(Operation& operation, int peer) {
     break_with(with_context(std::move(error), &operation), true);
     return;
   }
-  if (operation.call.collective == Collective::point_to_point) return;
+  if (operation.call.collective == Collective::point_to_point) return ask(peer);
   std::uint32_t number = 0;
   std::uint32_t signature = 0;
   if (host_->is_here(peer) && host_->attach(peer)) {
@@ -182,13 +182,19 @@ void CommunicatorImpl::inquire(Operation& operation, int peer) {
     error.code = ErrorCode::mismatch;
     error.peer = peer;
     break_with(explain(operation, std::move(error)), true);
-  } else if (!host_->is_here(peer)) {
-    Message question;
-    question.kind = Message::Kind::question;
-    question.from = rank();
-    question.to = peer;
-    job_->send(identity_.id, identity_.members[static_cast<std::size_t>(peer)].process, question);
+  } else {
+    ask(peer);
   }
+}
+
+/// Asks a rank of another host what it runs.
+void CommunicatorImpl::ask(int peer) {
+  if (host_->is_here(peer)) return;
+  Message question;
+  question.kind = Message::Kind::question;
+  question.from = rank();
+  question.to = peer;
+  job_->send(identity_.id, identity_.members[static_cast<std::size_t>(peer)].process, question);
 }
 
 /// A transport that fails has most likely lost its peer. Control knows for sure, and more, a moment later: the peer may
@@ -296,6 +302,11 @@ void CommunicatorImpl::hear(const Message& message) {
     case Message::Kind::answer: {
       const std::lock_guard lock(mutex_);
       answers_[message.from] = message;
+      return;
+    }
+    case Message::Kind::left: {
+      const std::lock_guard lock(mutex_);
+      if (message.from >= 0 && message.from < size()) left_[static_cast<std::size_t>(message.from)] = true;
       return;
     }
     case Message::Kind::end_question: {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 
 #include "base/log.hpp"
@@ -18,6 +19,7 @@ namespace {
 // A turn that is later than this, in seconds or as a part of the heartbeat time-out, is this process's own absence.
 constexpr double kAbsence = 0.05;
 constexpr double kAbsencePart = 0.02;
+constexpr std::chrono::milliseconds kGlance(20);  // between looks at whether a wait was interrupted
 
 // Where to listen, and under which addresses others find it.
 struct Ports {
@@ -144,7 +146,8 @@ double Control::pulse() {
   return next_pulse_;
 }
 
-Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline) {
+Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline,
+                     const std::function<Status()>& interrupted) {
   if (forked()) return fail(ErrorCode::unsupported, "this process was forked from the one that started the control");
   if (self < 0 || static_cast<std::size_t>(self) >= all.size() || all[self].id != self_.id)
     return fail(ErrorCode::invalid_argument, fmt::format("process {} of {} is not this one", self, all.size()));
@@ -158,7 +161,10 @@ Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline) 
       world_.join(all, self, seconds, [result](const Status& status) { result->set_value(status); });
     });
   }
-  return result->get_future().get();
+  std::future<Status> done = result->get_future();
+  while (interrupted && done.wait_for(kGlance) != std::future_status::ready)
+    if (Status going_on = interrupted(); !going_on) return going_on;
+  return done.get();
 }
 
 void Control::on_message(std::uint64_t topic, MessageHandler handler) {

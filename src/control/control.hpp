@@ -72,8 +72,10 @@ class Control {
   const std::vector<SocketAddress>& addresses() const { return self_.addresses; }
 
   /// All processes of the world, in the same order everywhere, and our index among them. Returns when this process is
-  /// connected to its neighbours; timed_out names those that are missing. Once per Control.
-  Status join(std::vector<ControlPeer> all, int self, Deadline deadline);
+  /// connected to its neighbours; timed_out names those that are missing. Once per Control. `interrupted` is asked now
+  /// and then: an error ends the wait.
+  Status join(std::vector<ControlPeer> all, int self, Deadline deadline,
+              const std::function<Status()>& interrupted = nullptr);
 
   /// Messages that came earlier for this topic are handed over first. One handler per topic.
   void on_message(std::uint64_t topic, MessageHandler handler);

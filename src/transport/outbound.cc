@@ -245,6 +245,12 @@ bool Outbound::all_acknowledged() const {
                      [](const auto& each) { return each.second->state.acked() == each.second->state.posted(); });
 }
 
+bool Outbound::owes(std::uint64_t communicator) const {
+  return std::any_of(links_.begin(), links_.end(), [&](const auto& each) {
+    return each.first.communicator == communicator && each.second->state.acked() != each.second->state.posted();
+  });
+}
+
 // A receiver answers each opening of a link with an acknowledgement.
 void Outbound::ask_for_acknowledgements() {
   for (const auto& [id, link] : links_)

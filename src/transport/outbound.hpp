@@ -30,6 +30,8 @@ class Outbound {
   bool awaits() const;
   /// Every chunk that was sent has come, also those of links that are closed.
   bool all_acknowledged() const;
+  /// Whether chunks of a communicator's links have not been acknowledged.
+  bool owes(std::uint64_t communicator) const;
   /// Has the receiver acknowledge at once what has come; it takes its time with chunks that were copied.
   void ask_for_acknowledgements();
 

@@ -94,6 +94,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   bool left_in_order() const { return left_in_order_; }
   /// Chunks that were sent to it have not been acknowledged; ask_for_acknowledgements() has it do that soon.
   bool is_owed() const { return !error_ && !outbound_.all_acknowledged(); }
+  bool owes(std::uint64_t communicator) const { return !error_ && outbound_.owes(communicator); }
   void ask_for_acknowledgements() { outbound_.ask_for_acknowledgements(); }
   const std::vector<std::shared_ptr<Lane>>& lanes() const { return lanes_; }
   const std::vector<LaneSlot>& slots() const { return slots_; }

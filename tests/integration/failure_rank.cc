@@ -47,6 +47,7 @@ struct Arguments {
   std::string asynchronous;  // test: poll one operation; drop: leave it to itself
   bool splits = false;
   bool little_memory = false;  // none is left to map when it splits
+  std::string copy;            // of the communicator: `destroy` it, or wait there, in a `collective` or a `recv`
   std::string call;            // empty: all_reduce, in the loop
   DataType type = DataType::float32;
   Operator op = Operator::sum;
@@ -170,6 +171,23 @@ Status split_and_go_on(Communicator& communicator, bool little_memory) {
   return {};
 }
 
+/// Duplicates the communicator. One rank destroys the copy and lives on; the others wait for it there, and must hear
+/// that it has left.
+Status use_copy(Communicator& communicator, const std::string& how) {
+  auto copy = communicator.duplicate();
+  if (!copy) return tl::unexpected(copy.error());
+  if (Status met = copy->barrier(); !met) return met;
+  if (how == "destroy") {
+    copy = fail(ErrorCode::aborted, "the copy is gone");
+    say("ready");
+    while (!told_to_stop()) ::usleep(1000);
+    return {};
+  }
+  say("ready");
+  int value = 0;
+  return how == "recv" ? copy->recv(&value, 1, DataType::int32, 1) : copy->barrier();
+}
+
 Status reduce_until_told(Communicator& communicator, const Arguments& arguments) {
   integration::KnownReduction reduction(communicator, arguments.count);
   for (int round = 0;; ++round) {
@@ -235,6 +253,7 @@ int run(int argc, char** argv) {
   app.add_option("--async", arguments.asynchronous, "test: poll an operation; drop: leave it to itself");
   app.add_flag("--split", arguments.splits, "split, which is to fail, then go on");
   app.add_flag("--little-memory", arguments.little_memory, "have none left for --split");
+  app.add_option("--copy", arguments.copy, "destroy: a copy of the communicator; collective, recv: on one");
   app.add_option("--call", arguments.call, "all_reduce, reduce_scatter, reduce, broadcast, send or recv: call it once");
   app.add_option("--type", arguments.type, "of --call")
       ->transform(CLI::CheckedTransformer(
@@ -267,6 +286,7 @@ int run(int argc, char** argv) {
   const auto work = [&]() -> Status {
     if (!arguments.asynchronous.empty()) return leave_to_itself(**communicator, arguments.asynchronous == "test");
     if (arguments.splits) return split_and_go_on(**communicator, arguments.little_memory);
+    if (!arguments.copy.empty()) return use_copy(**communicator, arguments.copy);
     if (!arguments.call.empty()) return call_and_hear(**communicator, arguments);
     return reduce_until_told(**communicator, arguments);
   };

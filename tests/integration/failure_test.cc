@@ -206,6 +206,23 @@ TEST_P(Failure, ARankThatLeftIsNoticedByOperationsThatNobodyWaitsFor) {
   }
 }
 
+/// Its process lives, and so do the connections to it.
+TEST_P(Failure, ARankThatDestroyedItsCommunicatorIsMissed) {
+  for (const char* const how : {"collective", "recv"}) {
+    SCOPED_TRACE(how);
+    job_ = std::make_unique<RankProcesses>(3, GetParam().variables);
+    for (int rank = 0; rank < 3; ++rank) job_->start(rank, rank_command({"--copy", rank == 1 ? "destroy" : how}));
+    for (const int rank : {0, 2}) {
+      const auto line = job_->hear(rank, "failed", in(kPatience));
+      ASSERT_TRUE(line) << "rank " << rank << " said: " << job_->said(rank);
+      EXPECT_EQ(line->rfind("failed rank died 1 ", 0), 0U) << *line;
+      EXPECT_NE(line->find("rank 1 has left"), std::string::npos) << *line;
+    }
+    job_->tell(1, "stop");
+    EXPECT_TRUE(job_->hear(1, "right", in(kPatience))) << job_->said(1);
+  }
+}
+
 /// The others would wait for it in the middle of the split.
 TEST_P(Failure, ASplitThatFailsOnOneRankFailsOnAllWithItsReason) {
   constexpr int kRanks = 3;

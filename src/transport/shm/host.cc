@@ -1,7 +1,6 @@
 #include "transport/shm/host.hpp"
 
 #include <linux/futex.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,19 +14,12 @@
 #include "base/log.hpp"
 #include "memory/sealed.hpp"
 #include "reduce/reduce.hpp"
+#include "transport/shm/segment_memory.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr double kWarnedAfter = 5;  // seconds
-
-/// Whether all threads of a process have ended.
-bool has_ended(pid_t pid) {
-  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process) return errno == ESRCH;
-  pollfd end{process.get(), POLLIN, 0};
-  return ::poll(&end, 1, 0) > 0;
-}
 
 }  // namespace
 
@@ -50,6 +42,15 @@ Status Host::attach(int peer) {
   if (!segment) return tl::unexpected(segment.error());
   slot = std::make_unique<Peer>(std::move(*segment), name);
   return {};
+}
+
+void Host::leave() const {
+  if (own_.name().pid == ::getpid()) own_.head().left.store(1, std::memory_order_release);
+}
+
+bool Host::has_left(int peer) {
+  if (const Status attached = attach(peer); !attached) return attached.error().code == ErrorCode::rank_died;
+  return head_of(peer).left.load(std::memory_order_acquire) != 0;
 }
 
 bool Host::can_attach_memory() {

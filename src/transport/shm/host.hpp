@@ -27,6 +27,10 @@ class Host {
   /// Attaches to a peer's segment, unless done. Everything below needs it; fails where the peer is gone.
   Status attach(int peer);
   bool is_attached(int peer) const { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
+  /// This rank's communicator is destroyed: peers are to know.
+  void leave() const;
+  /// Whether a peer's is.
+  bool has_left(int peer);
   /// Whether we may read the ordinary memory of every peer; tried once, by reading a number of theirs.
   bool can_attach_memory();
 

@@ -22,17 +22,23 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHeadBytes = kPage;
 static_assert(sizeof(SegmentHead) <= kHeadBytes);
 
-std::size_t signals_bytes(int ranks) {
-  return (static_cast<std::size_t>(ranks) * sizeof(SignalLine) + kPage - 1) / kPage * kPage;
+constexpr std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// A segment: head | attached processes | signals | stage | pipes
+std::size_t attached_bytes(int ranks) { return whole_pages(static_cast<std::size_t>(ranks) * sizeof(AttachedProcess)); }
+
+std::size_t signals_at(int ranks) { return kHeadBytes + attached_bytes(ranks); }
+
+std::size_t stage_at(int ranks) {
+  return signals_at(ranks) + whole_pages(static_cast<std::size_t>(ranks) * sizeof(SignalLine));
 }
 
 std::size_t pipe_bytes(int ranks) { return sizeof(Pipe) + static_cast<std::size_t>(slots_for(ranks)) * kSlotBytes; }
 
-std::size_t pipes_at(int ranks) { return kHeadBytes + signals_bytes(ranks) + 2 * kStageBytes; }
+std::size_t pipes_at(int ranks) { return stage_at(ranks) + 2 * kStageBytes; }
 
 std::size_t segment_bytes(int ranks) {
-  const std::size_t bytes = pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmPipes * pipe_bytes(ranks);
-  return (bytes + kPage - 1) / kPage * kPage;
+  return whole_pages(pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmPipes * pipe_bytes(ranks));
 }
 
 std::uint64_t random_number() {
@@ -69,6 +75,10 @@ OwnSegments& own_segments() {
 
 }  // namespace
 
+std::span<AttachedProcess> attached_processes(std::byte* segment, int ranks) {
+  return {reinterpret_cast<AttachedProcess*>(segment + kHeadBytes), static_cast<std::size_t>(ranks)};
+}
+
 std::size_t populate_slots(Pipe& pipe, std::uint64_t slots, std::size_t bytes, bool writes) {
   // Since Linux 5.14. Where it fails, pages appear as they are touched.
   constexpr int kPopulateRead = 22;
@@ -102,7 +112,7 @@ std::uint64_t process_identity() {
 
 Result<Segment> Segment::create(int ranks) {
   const std::size_t bytes = segment_bytes(ranks);
-  Result<std::shared_ptr<SegmentMemory>> memory = SegmentMemory::create(bytes);
+  Result<std::shared_ptr<SegmentMemory>> memory = SegmentMemory::create(bytes, ranks);
   if (!memory) return fail(memory.error().code, fmt::format("a communicator's segment: {}", memory.error().message));
   Segment segment;
   segment.memory_ = std::move(*memory);
@@ -141,7 +151,7 @@ Result<Segment> Segment::attach(const SegmentName& name) {
 }
 
 SignalLine& Segment::signals_from(int local_rank) const {
-  return reinterpret_cast<SignalLine*>(base_ + kHeadBytes)[local_rank];
+  return reinterpret_cast<SignalLine*>(base_ + signals_at(name_.ranks))[local_rank];
 }
 
 Pipe& Segment::pipe_from(int local_rank, int channel) const {
@@ -149,9 +159,7 @@ Pipe& Segment::pipe_from(int local_rank, int channel) const {
   return *reinterpret_cast<Pipe*>(base_ + pipes_at(name_.ranks) + index * pipe_bytes(name_.ranks));
 }
 
-std::byte* Segment::stage(bool half) const {
-  return base_ + kHeadBytes + signals_bytes(name_.ranks) + (half ? kStageBytes : 0);
-}
+std::byte* Segment::stage(bool half) const { return base_ + stage_at(name_.ranks) + (half ? kStageBytes : 0); }
 
 void Segment::ring() const {
   SegmentHead& owner = head();

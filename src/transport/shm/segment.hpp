@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "memory/region.hpp"
 #include "tutti/error.hpp"
@@ -136,6 +137,7 @@ struct SegmentHead {
   std::atomic<std::uint32_t> asleep;
   alignas(kCacheLine) std::atomic<std::uint64_t> nonce;  // written once by the owner, checked by those who attach
   std::atomic<std::uint32_t> users;                      // SegmentMemory's
+  std::atomic<std::uint32_t> left;                       // by the owner: its communicator was destroyed
   Entered entered[kRememberedOperations];                // by number, modulo their count
   std::atomic<std::uint32_t> last_entered;               // number plus one; 0: none yet
   Fence fence;
@@ -147,6 +149,10 @@ struct SegmentHead {
 struct alignas(kCacheLine) SignalLine {
   std::atomic<std::uint64_t> count[kShmChannels];
 };
+
+/// Processes that have attached to a segment of up to `ranks` ranks; 0: a free place. See SegmentMemory.
+using AttachedProcess = std::atomic<std::int32_t>;
+std::span<AttachedProcess> attached_processes(std::byte* segment, int ranks);
 
 /// How to attach to a segment.
 struct SegmentName {

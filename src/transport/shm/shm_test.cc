@@ -2,10 +2,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -151,6 +154,68 @@ TEST(Segment, OfAnotherProcessIsMappedOnlyIfItsSizeIsFixed) {
   name.descriptor = loose.get();
   name.inode = info.st_ino;
   EXPECT_EQ(Segment::attach(name).error().code, ErrorCode::refused);
+}
+
+/// Pages that the file of a segment has.
+long blocks_of(const SegmentName& name) {
+  struct stat info {};
+  EXPECT_EQ(::fstat(name.descriptor, &info), 0);
+  return info.st_blocks;
+}
+
+void touch_slot(const Segment& segment) { std::memset(segment.pipe_from(1, 0).slot(0), 1, kSlotBytes); }
+
+/// A descriptor each would be one too many for those who have hundreds of communicators.
+TEST(Segment, SharesItsDescriptorWithTheOthersOfItsProcess) {
+  const Segment one = Segment::create(2).value();
+  const Segment other = Segment::create(2).value();
+  EXPECT_EQ(one.name().descriptor, other.name().descriptor);
+  EXPECT_GE(other.name().offset, one.name().offset + one.name().bytes);
+}
+
+TEST(Segment, StaysAsItIsUntilItsLastUserIsGone) {
+  const Segment keeps_file = Segment::create(2).value();
+  const long before = blocks_of(keeps_file.name());
+  std::optional<Segment> owned = Segment::create(2).value();
+  touch_slot(*owned);
+  SegmentName name = owned->name();
+  name.process ^= 1;  // as another process sees it
+  std::optional<Segment> attached = Segment::attach(name).value();
+  owned.reset();
+  EXPECT_EQ(*attached->pipe_from(1, 0).slot(0), std::byte{1});
+  EXPECT_EQ(Segment::attach(name).error().code, ErrorCode::rank_died) << "its owner has given it up";
+  EXPECT_GT(blocks_of(keeps_file.name()), before);
+  attached.reset();
+  EXPECT_EQ(blocks_of(keeps_file.name()), before) << "the last one removes the pages";
+  EXPECT_EQ(Segment::attach(name).error().code, ErrorCode::rank_died);
+}
+
+TEST(Segment, OfWhichAUserWasKilledIsRemovedWithTheNext) {
+  const Segment keeps_file = Segment::create(2).value();
+  const long before = blocks_of(keeps_file.name());
+  std::optional<Segment> owned = Segment::create(2).value();
+  touch_slot(*owned);
+  const SegmentName name = owned->name();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto attached = Segment::attach(name);
+    const char said = attached ? 'y' : 'n';
+    if (::write(ready[1], &said, 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  char said = 0;
+  ASSERT_EQ(::read(ready[0], &said, 1), 1);
+  EXPECT_EQ(said, 'y');
+  owned.reset();
+  EXPECT_GT(blocks_of(keeps_file.name()), before) << "the child may still look at it";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  const Segment next = Segment::create(2).value();
+  EXPECT_LE(blocks_of(keeps_file.name()), before + 8) << "of the next one only the first page is touched";
+  ::close(ready[0]);
+  ::close(ready[1]);
 }
 
 TEST_F(ShmLink, ARankThatGaveUpWaitsUntilItsPeersAreOutside) {

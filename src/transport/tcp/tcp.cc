@@ -269,6 +269,10 @@ bool Tcp::progress() { return impl_->progress(); }
 void Tcp::wait(std::chrono::microseconds at_most) { impl_->wait(at_most); }
 void Tcp::wake() { impl_->wake(); }
 void Tcp::close_peer(const ProcessId& peer, const Error& why) { impl_->close_peer(peer, why); }
+bool Tcp::has_failed(const ProcessId& peer) const { return impl_->has_failed(peer); }
+bool Tcp::has_delivered(const ProcessId& peer, std::uint64_t communicator) const {
+  return impl_->has_delivered(peer, communicator);
+}
 std::string Tcp::describe_lanes(const ProcessId& peer) const { return impl_->describe_lanes(peer); }
 TcpCounters Tcp::counters() const { return impl_->counters(); }
 

@@ -72,6 +72,11 @@ class Tcp {
   /// The process is known to be dead: its links get this error.
   void close_peer(const ProcessId& peer, const Error& why);
 
+  /// Whether links to the process report an error from now on.
+  bool has_failed(const ProcessId& peer) const;
+  /// Whether all that was sent to the process in a communicator has arrived. If not, has it say so soon.
+  bool has_delivered(const ProcessId& peer, std::uint64_t communicator) const;
+
   /// The lanes to a peer and how they are, for messages.
   std::string describe_lanes(const ProcessId& peer) const;
   TcpCounters counters() const;

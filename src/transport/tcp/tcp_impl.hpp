@@ -54,6 +54,8 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   void drive() override { drive_ready(); }
   double tick() override;
 
+  bool has_failed(const ProcessId& peer);
+  bool has_delivered(const ProcessId& peer, std::uint64_t communicator);
   std::string describe_lanes(const ProcessId& peer);
   Ways& ways() { return ways_; }
   void on_move(std::function<void(const Endpoint&)> moved);

@@ -303,6 +303,22 @@ void Tcp::Impl::close_peer(const ProcessId& id, const Error& why) {
   wake();
 }
 
+bool Tcp::Impl::has_failed(const ProcessId& id) {
+  const auto peer = find(id);
+  if (!peer) return false;
+  const std::lock_guard lock(peer->mutex());
+  return peer->error().has_value();
+}
+
+bool Tcp::Impl::has_delivered(const ProcessId& id, std::uint64_t communicator) {
+  const auto peer = find(id);
+  if (!peer) return true;
+  const std::lock_guard lock(peer->mutex());
+  if (!peer->owes(communicator)) return true;
+  peer->ask_for_acknowledgements();
+  return false;
+}
+
 std::string Tcp::Impl::describe_lanes(const ProcessId& id) {
   const auto peer = find(id);
   if (!peer) return "no lane";
