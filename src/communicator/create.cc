@@ -211,15 +211,6 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
   return {};
 }
 
-/// An error once creation is cancelled. Empty if it cannot be.
-std::function<Status()> interruption_by(const std::stop_token& cancel) {
-  if (!cancel.stop_possible()) return nullptr;
-  return [cancel]() -> Status {
-    if (!cancel.stop_requested()) return {};
-    return fail(ErrorCode::aborted, "create was cancelled");
-  };
-}
-
 Result<std::shared_ptr<CommunicatorImpl>> join_ranks(JoinInfo info, const Options& options) {
   info.interrupted = interruption_by(options.cancel);
   Entrant entrant(info);
@@ -234,6 +225,14 @@ Result<std::shared_ptr<CommunicatorImpl>> join_ranks(JoinInfo info, const Option
 }
 
 }  // namespace
+
+std::function<Status()> interruption_by(const std::stop_token& cancel) {
+  if (!cancel.stop_possible()) return nullptr;
+  return [cancel]() -> Status {
+    if (!cancel.stop_requested()) return {};
+    return fail(ErrorCode::aborted, "Options::cancel was requested to stop");
+  };
+}
 
 Entrant::Entrant(const JoinInfo& info) : secret_(info.secret), job_(info.job), own_(std::make_unique<Introduction>()) {}
 Entrant::~Entrant() = default;
@@ -303,7 +302,7 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
   }
   if (is_new) (*job)->watch();
   const std::stop_callback cancelled(options.cancel, [&] {
-    (*impl)->break_with(fail(ErrorCode::aborted, fmt::format("rank {} cancelled create", rank)).value(), true);
+    (*impl)->break_with(fail(ErrorCode::aborted, fmt::format("rank {} cancelled the creation", rank)).value(), true);
   });
   if (Status agreed_on = agree(*impl, deadline); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ class Entrant {
 void report_failure(Job& job, const Identity& identity, const Error& error);
 
 Deadline join_deadline(const Options& options);
+
+/// Returns an error once a creation is cancelled. Empty if it cannot be.
+std::function<Status()> interruption_by(const std::stop_token& cancel);
 
 /// Complains of settings that cannot be read or mean nothing, the first time.
 void report_settings_once();

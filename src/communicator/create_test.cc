@@ -207,6 +207,20 @@ TEST(Create, CanBeCancelledWhileTheStoreDoesNotAnswer) {
   canceller.join();
 }
 
+TEST(Create, JoiningAsANewcomerCanBeCancelled) {
+  std::stop_source cancel;
+  Options options = patient();
+  options.cancel = cancel.get_token();
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    cancel.request_stop();
+  });
+  const auto joined = Communicator::join(UniqueId::create().value(), -1, options);  // nobody invites
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, ErrorCode::aborted) << joined.error().to_string();
+  canceller.join();
+}
+
 TEST(Create, AnOldRequestToCancelEndsItAtOnce) {
   std::stop_source cancel;
   cancel.request_stop();

@@ -215,8 +215,9 @@ Result<std::shared_ptr<CommunicatorImpl>> enter(Entrant& entrant, const Gathered
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> join_as_newcomer(JoinInfo info, int rank, const Options& options) {
-  Entrant entrant(info);
+  info.interrupted = interruption_by(options.cancel);
   info.deadline = join_deadline(options);
+  Entrant entrant(info);
   info.introduce = [&](int size) -> Result<Blob> {
     Result<Blob> introduction = entrant.introduce(size);
     if (!introduction) return introduction;

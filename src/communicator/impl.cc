@@ -67,6 +67,7 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       host_(std::move(host)),
       departed_(identity_.members.size()),
       left_(identity_.members.size()) {
+  options_.cancel = {};  // that was for its creation
   wait_policy_ = WaitPolicy::of(is_crowded(identity_));
   uses_tcp_ = layout_.hosts > 1;
 }

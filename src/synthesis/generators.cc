@@ -240,6 +240,7 @@ void make_greedy(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, co
     }
 }
 
+#ifdef TUTTI_TACCL
 bool is_sketched(const SynthesisTask& task) {
   return task.sketch != nullptr &&
          (task.collective == Collective::all_gather || task.collective == Collective::all_to_all ||
@@ -256,6 +257,7 @@ void make_taccl(SynthesisTask& task, std::uint64_t bytes, Deadline deadline, con
                                      : lower(result->plan.schedule, options);
   if (program) propose({"taccl", std::move(*program), result->seconds});
 }
+#endif
 
 constexpr Generator kGenerators[] = {
     {.name = "library", .help = "the algorithms built into tutti", .fits = knows_no_sketch, .make = make_library},
@@ -269,12 +271,14 @@ constexpr Generator kGenerators[] = {
      .for_each_size = true,
      .fits = is_greedy,
      .make = make_greedy},
+#ifdef TUTTI_TACCL
     {.name = "taccl",
      .help = "TACCL's three stages, for a sketch",
      .for_each_size = true,
      .in_any_case = true,
      .fits = is_sketched,
      .make = make_taccl},
+#endif
 };
 
 }  // namespace

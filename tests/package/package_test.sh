@@ -46,3 +46,13 @@ if grep -E '"file": .*/src/(topology|agent|measure|bound|simulation|synthesis|cl
 fi
 grep -q "/src/communicator/create.cc" "$folder/alone/compile_commands.json"
 echo "TUTTI_TOOLS=OFF: the library configures alone"
+
+"$cmake" -S "$consumer/../../.." -B "$folder/no_taccl" --preset release -DCMAKE_CXX_COMPILER="$compiler" \
+  -DTUTTI_TACCL=OFF >"$folder/no_taccl.txt" 2>&1 || { tail "$folder/no_taccl.txt"; exit 1; }
+if grep -E '"file": .*/src/synthesis/taccl/' "$folder/no_taccl/compile_commands.json"; then
+  echo "TACCL's stages are built though they are off"
+  exit 1
+fi
+"$cmake" --build "$folder/no_taccl" --target src/synthesis/CMakeFiles/tutti_synthesis.dir/generators.cc.o \
+  >"$folder/no_taccl.txt" 2>&1 || { tail "$folder/no_taccl.txt"; exit 1; }
+echo "TUTTI_TACCL=OFF: the synthesizer builds without Cbc"

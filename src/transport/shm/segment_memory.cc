@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -31,8 +32,8 @@ class SegmentFile {
   SegmentFile() = default;
   ~SegmentFile() {
     // A child of fork: the descriptor is closed already, and its number may be in use again.
-    if (process_ != ::getpid()) [[maybe_unused]]
-      const auto* const closed = new Fd(std::move(sealed_.descriptor));
+    if (process_ == ::getpid()) return;
+    [[maybe_unused]] const auto* const closed = new (std::nothrow) Fd(std::move(sealed_.descriptor));
   }
   SegmentFile(const SegmentFile&) = delete;
   SegmentFile& operator=(const SegmentFile&) = delete;
