@@ -142,6 +142,7 @@ void StoreLoop::begin_round() {
   complete_ = false;
   if (settled_.empty()) {
     attendance_ = Attendance();
+    for (auto& [id, connection] : connections_) connection.deadline = EventLoop::kNever;  // as long as the others wait
     return;
   }
   const int gone = *settled_.begin();
@@ -194,8 +195,7 @@ void StoreLoop::admit_newcomer(Id id, Connection& connection, JoinRequest reques
 
 void StoreLoop::tell_size(Connection& connection) {
   answer(connection, std::make_shared<const Blob>(encode_size(attendance_.size())));
-  connection.deadline = loop_.now() + kRequestSeconds;
-  next_expiry_ = std::min(next_expiry_, connection.deadline);
+  set_deadline(connection, kRequestSeconds);
   connection.tells_size = true;
 }
 
@@ -205,7 +205,11 @@ void StoreLoop::answer(Connection& connection, std::shared_ptr<const Blob> with)
   connection.sent = 0;
   connection.tells_size = false;
   connection.phase = Phase::answering;
-  connection.deadline = loop_.now() + kAnswerSeconds;
+  set_deadline(connection, kAnswerSeconds);
+}
+
+void StoreLoop::set_deadline(Connection& connection, double seconds) {
+  connection.deadline = loop_.now() + seconds;
   next_expiry_ = std::min(next_expiry_, connection.deadline);
 }
 
@@ -250,6 +254,8 @@ void StoreLoop::fail_all(Error error) {
     if (connection.undecided()) {
       answer(connection, failure_);
       watch(connection);
+    } else {
+      set_deadline(connection, kAnswerSeconds);
     }
 }
 

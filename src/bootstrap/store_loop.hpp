@@ -85,6 +85,7 @@ class StoreLoop final : private Connector::Owner {
   void admit_newcomer(Id id, Connection& connection, JoinRequest request);
   void tell_size(Connection& connection);
   void answer(Connection& connection, std::shared_ptr<const Blob> with);
+  void set_deadline(Connection& connection, double seconds);
   void flush(Id id, Connection& connection);
   void complete();
   void answer_newcomers(const std::vector<Blob>& blobs);

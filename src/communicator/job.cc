@@ -135,12 +135,13 @@ std::optional<JobOffer> Job::offer() const {
   if (control_ == nullptr || !control_->is_open()) return std::nullopt;
   JobOffer offer{id(), self_, static_cast<std::int32_t>(endpoints_.size()), {}};
   for (const int process : control_->absent()) {
-    if (process == self_ || offer.absent.size() == JobOffer::kMostAbsent) return std::nullopt;
+    if (process == self_) return std::nullopt;
     offer.absent.push_back(process);
   }
   // One that is alive, and cannot be reached any more.
   for (int process = 0; tcp_ != nullptr && process < offer.processes; ++process)
     if (control_->alive(process) && tcp_->has_failed(endpoint_of(process).id)) offer.absent.push_back(process);
+  if (offer.absent.size() > JobOffer::kMostAbsent) return std::nullopt;
   return offer;
 }
 
