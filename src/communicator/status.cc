@@ -255,7 +255,8 @@ std::string CommunicatorImpl::describe_mismatch(const Operation& operation, int 
 
 /// Says what both sides called, where two ranks do not agree.
 Error CommunicatorImpl::explain(const Operation& operation, Error error) {
-  if (error.code == ErrorCode::system && error.peer >= 0) error = blame(std::move(error));
+  const bool is_lost = error.code == ErrorCode::system || error.code == ErrorCode::rank_died;
+  if (is_lost && error.peer >= 0) error = blame(std::move(error));
   const bool end = operation.call.collective == Collective::point_to_point;
   if (error.code == ErrorCode::mismatch && error.peer >= 0 && end) {
     error.message = describe_end_mismatch(operation, error.peer);

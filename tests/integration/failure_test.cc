@@ -43,11 +43,14 @@ void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 const Way kSharedMemory{"SharedMemory", {{"TUTTI_LOG", "error"}}};
 const Way kTcp{"Tcp", {{"TUTTI_LOG", "error"}, {"TUTTI_SHM", "0"}}};
 
-/// What is in a folder that outlives processes, but for recordings, which are there to be read after one was killed.
+/// What is in a folder that outlives processes, but for recordings, which are there to be read after one was killed,
+/// and folders of other tests.
 std::set<std::string> shared_memory_files() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-    if (!entry.path().filename().string().starts_with("tutti-")) names.insert(entry.path().filename());
+    if (const std::string name = entry.path().filename();
+        !name.starts_with("tutti-") && !name.starts_with("tutti_test."))
+      names.insert(name);
   return names;
 }
 
