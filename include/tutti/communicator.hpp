@@ -37,7 +37,7 @@ struct Options {
   bool reproducible = false;  // same bits whatever the size and layout
   std::string select;         // override of program selection, as TUTTI_SELECT
   std::string name;           // for logs and errors
-  std::stop_token cancel;     // ends a creation that is under way: it fails with `aborted`, on all ranks
+  std::stop_token cancel;  // ends a creation that is under way with `aborted`; the other ranks hear that this one left
 
   /// As the environment says.
   static Options from_environment();
@@ -94,7 +94,7 @@ class Communicator {
   /// Every rank calls this with the same id, which one of them made by UniqueId::create().
   [[nodiscard]] static Result<Communicator> create(const UniqueId& id, int rank, int size,
                                                    const Options& options = Options::from_environment());
-  /// Several ranks of this process at once: element i is rank `ranks[i]`. All of them, or an error.
+  /// Creates several ranks of this process at once: element i is rank `ranks[i]`. Returns all of them, or an error.
   [[nodiscard]] static Result<std::vector<Communicator>> create(const UniqueId& id, std::span<const int> ranks,
                                                                 int size,
                                                                 const Options& options = Options::from_environment());

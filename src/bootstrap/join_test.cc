@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "net/handshake.hpp"
+#include "net/test_free_port.hpp"
 
 namespace tutti {
 namespace {
@@ -22,17 +23,6 @@ using Answer = Result<std::vector<Blob>>;
 Blob blob_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return Blob(bytes.begin(), bytes.end());
-}
-
-// A port nobody listens on. Below the range from which the kernel takes ports for connections of other tests, which
-// could have it before the store does. Processes begin at different places.
-std::uint16_t free_port() {
-  constexpr int kFirst = 10000, kCount = 10000, kApart = 37;
-  static std::atomic<int> turn{::getpid() % kCount * kApart};
-  while (true) {
-    const auto port = static_cast<std::uint16_t>(kFirst + turn++ % kCount);
-    if (listen_on(SocketAddress::loopback(AF_INET, port))) return port;
-  }
 }
 
 JoinInfo info_of(int rank, int size, std::uint16_t port, double seconds = 20) {

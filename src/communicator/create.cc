@@ -365,6 +365,7 @@ Result<Communicator> Communicator::create(const UniqueId& id, int rank, int size
 // A thread for each: every one of them waits for the others.
 Result<std::vector<Communicator>> Communicator::create(const UniqueId& id, std::span<const int> ranks, int size,
                                                        const Options& options) {
+  if (ranks.empty()) return fail(ErrorCode::invalid_argument, "create: expected at least one rank, got none");
   std::stop_source failed;
   const std::stop_callback cancelled(options.cancel, [&] { failed.request_stop(); });
   Options own = options;

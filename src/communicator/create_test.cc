@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "bootstrap/unique_id.hpp"
 #include "communicator/job.hpp"
+#include "net/test_free_port.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {
@@ -130,6 +132,22 @@ TEST(Create, AJobThatOneProcessHasLeftIsNotUsedWithIt) {
   std::vector<Slot> second = create(2);
   EXPECT_TRUE(there_are_jobs(3));
   expect_works(second);
+}
+
+/// What a secret is to protect does not go over connections that were made without one.
+TEST(Create, AJobWithoutASecretIsNotUsedForAnIdThatHasOne) {
+  ::setenv("TUTTI_RANK", "0", 1);
+  ::setenv("TUTTI_SIZE", "1", 1);
+  ::setenv("TUTTI_ADDRESS", ("127.0.0.1:" + std::to_string(free_port())).c_str(), 1);
+  const auto open = Communicator::create_from_environment(patient());
+  for (const char* name : {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_ADDRESS"}) ::unsetenv(name);
+  ASSERT_TRUE(open) << open.error().to_string();
+  EXPECT_TRUE(there_are_jobs(1));
+  std::vector<Slot> secret = create(1);
+  EXPECT_TRUE(there_are_jobs(2));
+  std::vector<Slot> more = create(1);
+  EXPECT_TRUE(there_are_jobs(2));
+  expect_works(more);
 }
 
 TEST(Create, SeveralAtOnceDoNotWaitForOneAnother) {
@@ -252,6 +270,7 @@ TEST(Create, SeveralRanksFailTogetherAndSoon) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::invalid_argument) << made.error().to_string();
+  EXPECT_EQ(Communicator::create(id, std::span<const int>(), 4).error().code, ErrorCode::invalid_argument);
 }
 
 }  // namespace

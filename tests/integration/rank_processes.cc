@@ -1,43 +1,24 @@
 #include "rank_processes.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
+#include "net/test_free_port.hpp"
+
 namespace tutti::integration {
 namespace {
-
-/// Below the range from which the kernel takes ports for connections: one of those could be gone again before a rank
-/// listens on it. Processes begin at different places.
-int free_port() {
-  constexpr int kFirst = 20000, kCount = 12000, kApart = 37;
-  static std::atomic<int> turn{::getpid() % kCount * kApart};
-  for (int tries = 0; tries < kCount; ++tries) {
-    const int port = kFirst + turn++ % kCount;
-    const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return port;
-  }
-  std::abort();
-}
 
 struct PipeEnds {
   Fd reads;
