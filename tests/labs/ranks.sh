@@ -17,12 +17,13 @@ clean() {
   [ -n "$folder" ] && rm -rf "$folder"
 }
 
-# Each ends by itself after a while, whatever becomes of this script.
+# Each ends by itself after a while, whatever becomes of this script, and has a session of its own: bench/reliability.py
+# says why.
 start_busy_loops() {
   local number
   [ ${#loops[@]} -eq 0 ] || return 0
   for number in $(seq "${LAB_BUSY:-0}"); do
-    "${usual[@]}" timeout 1200 bash -c 'while :; do :; done' &
+    "${usual[@]}" setsid timeout 1200 bash -c 'while :; do :; done' &
     loops+=($!)
   done
 }
