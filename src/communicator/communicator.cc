@@ -36,7 +36,7 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective,
   if (!in_group() && fit_to_repeat(caller_of(*impl), collective, root, input, output, element)) {
     const bool in_place =
         count > 0 && is_in_place(collective, input, output, count * static_cast<std::size_t>(impl->rank()), element);
-    const Repeatable call = Repeatable::of(collective, type, reduction.op, in_place, true, root, count);
+    const CallKey call = CallKey::of(collective, type, reduction.op, in_place, true, root, count);
     if (std::optional<Status> repeated = impl->repeat(call, input, output)) return std::move(*repeated);
   }
   return run(impl, make_call(caller_of(*impl), collective, send, recv, count, type, reduction, root));
@@ -46,7 +46,7 @@ Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* 
                int peer) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % element_of(type) == 0;
   if (!in_group() && data != nullptr && aligned) {
-    const Repeatable call = Repeatable::of(Collective::point_to_point, type, Operator::sum, false, sends, peer, count);
+    const CallKey call = CallKey::of(Collective::point_to_point, type, Operator::sum, false, sends, peer, count);
     if (std::optional<Status> repeated = impl->repeat(call, sends ? data : nullptr, sends ? nullptr : data))
       return std::move(*repeated);
   }
@@ -108,11 +108,11 @@ Status Communicator::status() const { return impl_->status(); }
 Status Communicator::select(std::string_view rules) {
   Result<std::vector<Rule>> parsed = parse_rules(rules);
   if (!parsed) return tl::unexpected(parsed.error());
-  return impl_->configure([&](Plans& plans) { plans.set_rules(std::move(*parsed)); });
+  return impl_->configure([&](PlanCache& plans) { plans.set_rules(std::move(*parsed)); });
 }
 
 Status install_program(Communicator& communicator, Program program) {
-  return communicator.impl_->configure([&](Plans& plans) { plans.install(std::move(program)); });
+  return communicator.impl_->configure([&](PlanCache& plans) { plans.install(std::move(program)); });
 }
 
 TcpCounters network_traffic(const Communicator& communicator) {

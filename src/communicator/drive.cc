@@ -40,7 +40,7 @@ Status CommunicatorImpl::run(const Call& call, Deadline deadline) {
     give_token();
     return wait(*submit(call, deadline), Deadline::never());
   }
-  const Repeatable key = Repeatable::of(call);
+  const CallKey key = CallKey::of(call);
   Remembered& slot = slot_of(key);
   slot.bound = false;
   slot.operation.call = call;
@@ -56,7 +56,7 @@ Status CommunicatorImpl::run(const Call& call, Deadline deadline) {
   return result;
 }
 
-std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const void* send, void* recv) {
+std::optional<Status> CommunicatorImpl::repeat(const CallKey& call, const void* send, void* recv) {
   Remembered& slot = slot_of(call);
   if (broken_.load(std::memory_order_acquire) || !take_token()) return std::nullopt;
   if (!slot.bound || !(slot.call == call) || !nothing_pending(*slot.lane)) {
@@ -75,9 +75,8 @@ std::optional<Status> CommunicatorImpl::repeat(const Repeatable& call, const voi
   return result;
 }
 
-CommunicatorImpl::Remembered& CommunicatorImpl::slot_of(const Repeatable& call) {
-  const std::uint64_t mixed = (call.what ^ call.count * 0x9e3779b97f4a7c15) * 0x9e3779b97f4a7c15 >> 60;
-  return remembered_[mixed];
+CommunicatorImpl::Remembered& CommunicatorImpl::slot_of(const CallKey& call) {
+  return remembered_[call.hash() % std::size(remembered_)];
 }
 
 /// Whether a call may run at once, without overtaking others of its lane.
@@ -90,7 +89,7 @@ void CommunicatorImpl::forget() {
   for (Remembered& each : remembered_) each.bound = false;
 }
 
-Status CommunicatorImpl::configure(const std::function<void(Plans&)>& change) {
+Status CommunicatorImpl::configure(const std::function<void(PlanCache&)>& change) {
   if (!take_token())
     return fail(ErrorCode::invalid_argument, "programs can be chosen only while no operation is under way");
   const bool idle_now = collectives_.active == nullptr && collectives_.waiting.empty();
@@ -266,14 +265,14 @@ Status CommunicatorImpl::start(Lane& lane, Operation& operation) {
   const bool scaled = reduces(call.collective) && call.reduction.op == Operator::premultiplied_sum;
   const bool copied = call.collective == Collective::all_to_all && call.in_place;
   if (scaled || copied) stage_input(operation);
-  Result<Prepared> prepared = plans_->prepare(call);
+  Result<PreparedCall> prepared = plans_->prepare(call);
   if (!prepared) return tl::unexpected(prepared.error());
   const OperationTag tag{lane.number++, prepared->signature};
   publish(lane, call, tag);
-  operation.title = title_of(operation, *prepared->way.plan);
+  operation.title = title_of(operation, *prepared->plan.plan);
   record_entered(operation, tag);
-  if (profiler_ != nullptr) profile_entered(operation, tag, *prepared->way.plan, call.send, call.recv);
-  return operation.execution.start(prepared->way, prepared->when_mapped, call, tag, host_.get(), &broken_);
+  if (profiler_ != nullptr) profile_entered(operation, tag, *prepared->plan.plan, call.send, call.recv);
+  return operation.execution.start(prepared->plan, prepared->when_mapped, call, tag, host_.get(), &broken_);
 }
 
 void CommunicatorImpl::stage_input(Operation& operation) {

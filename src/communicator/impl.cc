@@ -10,7 +10,6 @@
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "communicator/describe.hpp"
-#include "communicator/remote_links.hpp"
 #include "memory/region.hpp"
 #include "selection/tuning.hpp"
 
@@ -84,8 +83,7 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   std::shared_ptr<CommunicatorImpl> impl(
       new CommunicatorImpl(std::move(job), std::move(identity), std::move(host), options));
   impl->open_record();
-  Plans::Setting setting;
-  setting.record = impl->log_.record();
+  PlanCache::Setting setting;
   setting.rank = impl->rank();
   setting.layout.host_of = impl->layout_.host_of_rank;
   setting.reproducible = options.reproducible;
@@ -96,8 +94,8 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   setting.own_rules = *rules;
   impl->rules_ = std::move(*rules);
   impl->rules_.insert(impl->rules_.end(), tuned->begin(), tuned->end());
-  impl->plans_ =
-      std::make_unique<Plans>(std::move(setting), impl->host_.get(), open_remote(*impl->job_, impl->identity_));
+  impl->links_ = std::make_unique<LinkTable>(*impl->job_, impl->identity_, *impl->host_, impl->log_.record());
+  impl->plans_ = std::make_unique<PlanCache>(std::move(setting), *impl->links_);
   impl->planned_ = std::move(*planned);
   if (impl->identity_.settled) impl->settle(impl->identity_.pull);
   impl->job_->enroll(impl->identity_.id, impl);
@@ -117,7 +115,8 @@ void CommunicatorImpl::settle(bool pull) {
 CommunicatorImpl::~CommunicatorImpl() {
   host_->leave();
   job_->dismiss(identity_.id, rank());
-  plans_.reset();  // links write into the record
+  plans_.reset();
+  links_.reset();  // they write into the record
   close_record();
 }
 
@@ -236,18 +235,18 @@ void CommunicatorImpl::keep_for_agreement(const Message& message) {
 /// Makes the memory of calls that fail their callers' again: when this returns, nobody else touches it. Peers of other
 /// processes that do not come out of a step in time (they may stand still) lose what they could write into.
 void CommunicatorImpl::leave_peers_alone() {
-  plans_->drop_links();
+  plans_->clear();
   if (collectives_.active == nullptr && active_ends_.empty()) return;
   const std::vector<int> at_it = host_->stop_peers(kStandstillSeconds);
   if (at_it.empty() || collectives_.active == nullptr) return;
-  for (const Execution::Exposed& buffer : collectives_.active->execution.exposed()) {
-    if (buffer.memory == nullptr || buffer.bytes == 0) continue;
-    if (const Status revoked = revoke(buffer.memory, buffer.bytes); !revoked)
-      log::error("rank {}: rank {} may still write into the {} bytes at {}: {}", rank(), at_it.front(), buffer.bytes,
-                 buffer.memory, revoked.error().message);
+  for (const std::span<std::byte> buffer : collectives_.active->execution.exposed()) {
+    if (buffer.empty() || buffer.data() == nullptr) continue;
+    if (const Status revoked = revoke(buffer.data(), buffer.size()); !revoked)
+      log::error("rank {}: rank {} may still write into the {} bytes at {}: {}", rank(), at_it.front(), buffer.size(),
+                 static_cast<const void*>(buffer.data()), revoked.error().message);
     else
       log::debug("rank {}: rank {} is still in the operation; it can no longer write into the {} bytes at {}", rank(),
-                 at_it.front(), buffer.bytes, buffer.memory);
+                 at_it.front(), buffer.size(), static_cast<const void*>(buffer.data()));
   }
 }
 

@@ -17,11 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "communicator/identity.hpp"
 #include "communicator/job.hpp"
+#include "communicator/link_table.hpp"
 #include "communicator/message.hpp"
 #include "communicator/operation.hpp"
-#include "communicator/plans.hpp"
-#include "communicator/seats.hpp"
+#include "communicator/plan_cache.hpp"
 #include "control/agreement.hpp"
 #include "engine/waiter.hpp"
 #include "monitor/operation_log.hpp"
@@ -31,47 +32,6 @@
 #include "tutti/communicator.hpp"
 
 namespace tutti {
-
-/// A rank as others need to know it.
-struct Member {
-  int process = 0;  // index in the job
-  std::uint64_t host = 0;
-  SegmentName segment;
-};
-
-struct Identity {
-  std::uint64_t id = 0;  // the same on all ranks
-  int rank = 0;
-  bool settled = false;  // the ranks have agreed on what follows
-  bool pull = false;     // every rank can read the memory of every other of its host
-  std::vector<Member> members;
-  Seats seats;
-
-  /// Of all ranks, as the job counts them.
-  std::vector<int> processes() const {
-    std::vector<int> found;
-    for (const Member& member : members) found.push_back(member.process);
-    return found;
-  }
-};
-
-/// What a call must share with an earlier one to run as that was bound, on its own buffers.
-struct Repeatable {
-  std::uint64_t what;  // all but the count, packed
-  std::uint64_t count;
-
-  static Repeatable of(Collective collective, DataType type, Operator op, bool in_place, bool sends, int root,
-                       std::size_t count) {
-    const auto flags = static_cast<std::uint64_t>(in_place) | static_cast<std::uint64_t>(sends) << 1;
-    return {static_cast<std::uint64_t>(collective) | static_cast<std::uint64_t>(type) << 8 |
-                static_cast<std::uint64_t>(op) << 16 | flags << 24 | static_cast<std::uint64_t>(root) << 32,
-            count};
-  }
-  static Repeatable of(const Call& call) {
-    return of(call.collective, call.type, call.reduction.op, call.in_place, call.sends, call.root, call.count);
-  }
-  bool operator==(const Repeatable&) const = default;
-};
 
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
@@ -96,12 +56,12 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const PlanFolder& planned() const { return planned_; }
 
   /// Changes how plans are chosen, between operations.
-  Status configure(const std::function<void(Plans&)>& change);
+  Status configure(const std::function<void(PlanCache&)>& change);
 
   /// Runs a call to its end on this thread. One that is not done at the deadline breaks the communicator.
   Status run(const Call& call, Deadline deadline = Deadline::never());
   /// The same where it was made before, but for its buffers, which must be fit: nothing is chosen or bound again.
-  std::optional<Status> repeat(const Repeatable& call, const void* send, void* recv);
+  std::optional<Status> repeat(const CallKey& call, const void* send, void* recv);
   /// Hands a call to whoever drives; never blocks.
   std::shared_ptr<Operation> submit(const Call& call, Deadline deadline = Deadline::never());
   /// Drives if nobody does. True if anything moved.
@@ -154,7 +114,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   };
 
   struct Remembered {
-    Repeatable call;
+    CallKey call;
     bool bound = false;
     Lane* lane = nullptr;
     Operation operation;
@@ -165,7 +125,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   // drive.cc; the token is held
   Status run_owned(Operation& operation);
-  Remembered& slot_of(const Repeatable& call);
+  Remembered& slot_of(const CallKey& call);
   bool nothing_pending(const Lane& lane);
   void forget();
   bool service();
@@ -237,7 +197,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Options options_;
   HostLayout layout_;
   std::unique_ptr<Host> host_;
-  std::unique_ptr<Plans> plans_;
+  std::unique_ptr<LinkTable> links_;
+  std::unique_ptr<PlanCache> plans_;
   std::vector<Rule> rules_;
   PlanFolder planned_;
   monitor::OperationLog log_;

@@ -28,6 +28,29 @@ struct Call {
   std::span<const std::size_t> recv_offsets;
 };
 
+/// What two calls must have in common to run by the same plan, bound to the same extents. Not for v-forms.
+struct CallKey {
+  std::uint64_t what = 0;  // all but the count, packed
+  std::uint64_t count = 0;
+
+  static CallKey of(Collective collective, DataType type, Operator op, bool in_place, bool sends, int root,
+                    std::size_t count) {
+    const auto flags = static_cast<std::uint64_t>(in_place) | static_cast<std::uint64_t>(sends) << 1;
+    return {static_cast<std::uint64_t>(collective) | static_cast<std::uint64_t>(type) << 8 |
+                static_cast<std::uint64_t>(op) << 16 | flags << 24 | static_cast<std::uint64_t>(root) << 32,
+            count};
+  }
+  static CallKey of(const Call& call) {
+    return of(call.collective, call.type, call.reduction.op, call.in_place, call.sends, call.root, call.count);
+  }
+  /// All bits are good ones.
+  std::uint64_t hash() const {
+    const std::uint64_t mixed = (what ^ count * 0x9e3779b97f4a7c15) * 0x9e3779b97f4a7c15;
+    return mixed ^ mixed >> 32;
+  }
+  bool operator==(const CallKey&) const = default;
+};
+
 /// What all ranks must agree on, hashed. The counts of v-forms count only where all ranks know them.
 std::uint32_t signature_of(const Call& call);
 

@@ -22,6 +22,7 @@ class Compiler {
     plan->name = program_.name;
     plan->shape = program_.shape;
     plan->rank = rank_;
+    plan->link_window = links_.window();
     plan->one_sided = program_.one_sided;
     plan->scratch_chunks = part_.scratch_chunks;
     for (int peer = 0; program_.one_sided && peer < program_.shape.ranks; ++peer) {

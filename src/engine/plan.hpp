@@ -18,6 +18,9 @@ class Links {
   virtual ~Links() = default;
   virtual Result<SendLink*> send_link(int rank, int channel) = 0;
   virtual Result<RecvLink*> recv_link(int rank, int channel) = 0;
+  /// Returns the bytes that every link between ranks of the communicator takes before its receiver takes any. The same
+  /// on all ranks, since it decides how chunks are cut into tiles.
+  virtual std::size_t window() const = 0;
 };
 
 struct PlanStep {
@@ -44,6 +47,7 @@ struct Plan {
   Shape shape;
   int rank = 0;                   // in the program
   std::uint32_t recorded_as = 0;  // what the process's recording calls it
+  std::size_t link_window = 0;    // Links::window()
   bool one_sided = false;
   int chunks = 0;  // of all steps' cells
   int scratch_chunks = 0;
@@ -59,13 +63,19 @@ struct Plan {
   bool fits_uneven() const;
 };
 
+/// Returns an operand of a step: its sources, then its targets.
+inline const Cells& operand_of(const Step& step, std::size_t operand) {
+  const std::size_t sources = step.sources.size();
+  return operand < sources ? step.sources[operand] : step.targets[operand - sources];
+}
+
 /// A plan, and how many bytes of a chunk are run through all of it at a time; 0: all.
-struct Way {
+struct TiledPlan {
   const Plan* plan = nullptr;
   std::size_t tile = 0;
 };
 
-/// `ranks`: communicator rank of each program rank; empty: the same.
+/// Compiles a rank's part of a program. `ranks`: communicator rank of each program rank; empty: the same.
 Result<std::unique_ptr<Plan>> compile(const Program& program, int rank, bool in_place, Links& links,
                                       const std::vector<int>& ranks = {});
 

@@ -66,6 +66,48 @@ bool Host::can_attach_memory() {
   return true;
 }
 
+bool Host::enter(OperationTag tag, std::span<std::byte> input, std::span<std::byte> output) {
+  Entry& entry = own_.head().entries[entry_];
+  const auto describe = [](std::span<std::byte> buffer, Entry::Side& side) {
+    side.address = reinterpret_cast<std::uint64_t>(buffer.data());
+    const auto region = buffer.data() != nullptr ? find_region(buffer.data(), buffer.size()) : std::nullopt;
+    side.region = region ? region->name : RegionName{};
+    side.offset = region ? region->offset : 0;
+    return region.has_value();
+  };
+  const bool has_input = describe(input, entry.input);
+  const bool has_output = describe(output, entry.output);
+  entry.generation = region_generation();
+  const bool can_be_mapped = (has_input && has_output) || one_process_;
+  entry.mapped = can_be_mapped ? 1 : 0;
+  entry.signature = tag.signature;
+  entry.number.store(tag.number + 1, std::memory_order_release);
+  return can_be_mapped;
+}
+
+Result<std::array<OneSidedPeers::Place, 2>> Host::begin_use(int peer) {
+  const Entry& entry = entry_of(peer);
+  PeerMemory& memory = memory_of(peer);
+  std::array<Place, 2> places;
+  const Entry::Side* const sides[2] = {&entry.input, &entry.output};
+  memory.begin_use();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Entry::Side& side = *sides[i];
+    places[i].address = side.address;
+    if (memory.same_process()) {
+      places[i].mapped = reinterpret_cast<std::byte*>(side.address);
+    } else if (side.region.descriptor >= 0) {
+      const Result<std::byte*> mapped = memory.map(side.region, entry.generation);
+      if (!mapped) {
+        memory.end_use();
+        return tl::unexpected(mapped.error());
+      }
+      places[i].mapped = *mapped + side.offset;
+    }
+  }
+  return places;
+}
+
 void Host::signal(int peer, int channel) {
   Peer& to = *peers_[static_cast<std::size_t>(peer)];
   to.segment.signals_from(rank_).count[channel].store(++to.signalled[channel], std::memory_order_release);

@@ -9,12 +9,13 @@
 #include "base/clock.hpp"
 #include "memory/peer_memory.hpp"
 #include "transport/link.hpp"
+#include "transport/one_sided_peers.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/shm_link.hpp"
 
 namespace tutti {
 
-class Host {
+class Host final : public OneSidedPeers {
  public:
   /// `own`: this rank's segment; `names`: those of all ranks, with pid 0 for ranks that are elsewhere.
   Host(Segment own, std::vector<SegmentName> names, int rank);
@@ -36,27 +37,45 @@ class Host {
 
   SegmentHead& head_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.head(); }
   PeerMemory& memory_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->memory; }
-  /// Whether all ranks are threads of this process.
-  bool is_one_process() const { return one_process_; }
 
-  /// Scratch that peers read: this rank's, and a peer's, in the turn it is. Programs in which a peer may still read
-  /// when its owner has ended take turns with the halves; others use what the next turn will.
-  std::byte* stage() const { return own_.stage(turn_); }
-  std::byte* stage_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
-  void begin_turn();
-  void end_turn(bool change_halves);
-  void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes);
-  /// What reading `bytes` of peers' stages has cost in this turn.
-  void count_stage_read(std::uint64_t ticks, std::size_t bytes) {
+  bool enter(OperationTag tag, std::span<std::byte> input, std::span<std::byte> output) override;
+  Entered has_entered(int peer, OperationTag tag) const override {
+    const Entry& entry = entry_of(peer);
+    if (entry.number.load(std::memory_order_acquire) != tag.number + 1) return Entered::not_yet;
+    return entry.signature == tag.signature ? Entered::same_call : Entered::other_call;
+  }
+  bool can_map(int peer) const override { return entry_of(peer).mapped != 0; }
+  Result<std::array<Place, 2>> begin_use(int peer) override;
+  void end_use(int peer) override { memory_of(peer).end_use(); }
+  Status pull(int peer, std::byte* target, std::uint64_t address, std::size_t bytes) override {
+    return memory_of(peer).pull(target, address, bytes);
+  }
+  void leave_operation() override { entry_ = !entry_; }
+  void ring(int peer) const override { peers_[static_cast<std::size_t>(peer)]->segment.ring(); }
+
+  std::size_t stage_bytes() const override { return kStageBytes; }
+  std::byte* stage() const override { return own_.stage(turn_); }
+  std::byte* stage_of(int peer) const override { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
+  void begin_turn() override;
+  void end_turn(bool change_halves) override;
+  void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void count_stage_read(std::uint64_t ticks, std::size_t bytes) override {
     turns_[turn_].read_ticks += ticks;
     turns_[turn_].read_bytes += bytes;
   }
 
-  /// What ranks say of the operation they enter. Likewise in turns: an operation whose end says that all have begun it
-  /// changes them, so that whoever is still in it can read of it while its peers are in the next.
-  Entry& entry() const { return own_.head().entries[entry_]; }
-  const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_]; }
-  void change_entries() { entry_ = !entry_; }
+  void signal(int peer, int channel) override;
+  bool take_signal(int peer, int channel) override;
+
+  /// Ranks of one process bracket everything they do by begin_touching(), not only these.
+  bool begin_push() override { return shares_process_ || begin_touching(); }
+  void end_push() override {
+    if (!shares_process_) end_touching();
+  }
+  bool stopped() const override {
+    std::atomic_signal_fence(std::memory_order_acquire);  // the processor keeps loads in order, the compiler shall too
+    return own_.head().fence.stopped.load(std::memory_order_acquire) != 0;
+  }
 
   /// Whether another rank of this host is a thread of this process.
   bool shares_process() const { return shares_process_; }
@@ -69,28 +88,20 @@ class Host {
     return false;
   }
   void end_touching() { own_.head().fence.inside.store(0, std::memory_order_release); }
-  /// Whether a peer has given up. What was read of peers before is right if not.
-  bool stopped() const {
-    std::atomic_signal_fence(std::memory_order_acquire);  // the processor keeps loads in order, the compiler shall too
-    return own_.head().fence.stopped.load(std::memory_order_acquire) != 0;
-  }
   /// Keeps all ranks of the host from touching memory of others from now on, and waits until none does: `seconds` at
   /// most for other processes, which may stand still, and for as long as it takes for ranks of this one. Returns ranks
   /// of other processes that may still be at it.
   std::vector<int> stop_peers(double seconds);
 
-  void signal(int peer, int channel);
-  /// Takes the next signal of `peer` if it has come.
-  bool take_signal(int peer, int channel);
-
   std::unique_ptr<SendLink> open_send(int peer, int channel, DirectFrom direct_from);
   std::unique_ptr<RecvLink> open_recv(int peer, int channel);
 
-  void ring(int peer) const { peers_[static_cast<std::size_t>(peer)]->segment.ring(); }
   /// Sleeps until rung, for `microseconds` at most.
   void sleep(int microseconds) const;
 
  private:
+  /// Entries go in turns, so that whoever is still in an operation can read of it while its peers are in the next.
+  const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_]; }
   bool stop(int peer);
   bool wait_outside(int peer, const Deadline& deadline) const;
 
@@ -108,8 +119,8 @@ class Host {
   std::vector<std::unique_ptr<Peer>> peers_;
   bool one_process_;
   bool shares_process_ = false;
-  bool turn_ = false;
-  bool entry_ = false;
+  bool turn_ = false;   // the half of the stage
+  bool entry_ = false;  // of the two
   struct Turn {
     StagingChoice::Copy copy;
     std::uint64_t write_ticks = 0;

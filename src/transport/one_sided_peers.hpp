@@ -1,0 +1,71 @@
+// The ranks whose memory this rank can reach, as one-sided programs see them: which operation they have entered, where
+// their buffers lie, scratch that peers read (the stage), and signals. Shared memory implements it.
+//
+// Ranks are the communicator's; only those named by a plan's `neighbours` may be given. Nothing here blocks. Used by
+// the owner of the operation, one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/link.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+
+class OneSidedPeers {
+ public:
+  virtual ~OneSidedPeers() = default;
+
+  /// A buffer of a peer.
+  struct Place {
+    std::byte* mapped = nullptr;  // null: its bytes have to be pulled from `address`
+    std::uint64_t address = 0;    // in the peer's address space
+  };
+  enum class Entered : std::uint8_t { not_yet, same_call, other_call };
+
+  /// Announces that this rank has entered an operation, and where its input and output lie. Returns whether every peer
+  /// can map both. ring() the peers that need to know.
+  virtual bool enter(OperationTag tag, std::span<std::byte> input, std::span<std::byte> output) = 0;
+  /// Returns whether a peer has entered that operation, and with the same call.
+  virtual Entered has_entered(int peer, OperationTag tag) const = 0;
+  /// Returns whether a peer that has entered said that its buffers can be mapped.
+  virtual bool can_map(int peer) const = 0;
+  /// Finds input and output of a peer that has entered. They stay where they are until end_use().
+  virtual Result<std::array<Place, 2>> begin_use(int peer) = 0;
+  virtual void end_use(int peer) = 0;
+  /// Copies bytes from a peer's address space.
+  virtual Status pull(int peer, std::byte* target, std::uint64_t address, std::size_t bytes) = 0;
+  /// This rank leaves the operation, and knows that all peers have entered it. Peers that are still in it can read what
+  /// this rank announced until it has left the next one, too.
+  virtual void leave_operation() = 0;
+  /// Wakes a peer if it sleeps.
+  virtual void ring(int peer) const = 0;
+
+  /// Scratch that peers read: this rank's, and a peer's, of stage_bytes() each.
+  virtual std::size_t stage_bytes() const = 0;
+  virtual std::byte* stage() const = 0;
+  virtual std::byte* stage_of(int peer) const = 0;
+  /// A tile begins and ends its use of the stage. `change_halves`: peers may still read this half while the next tile
+  /// writes, so that one uses the other half; otherwise it uses what the next one will.
+  virtual void begin_turn() = 0;
+  virtual void end_turn(bool change_halves) = 0;
+  /// Copies into a stage, in the way that is best for peers that read it.
+  virtual void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Takes note of what it cost to read `bytes` of peers' stages.
+  virtual void count_stage_read(std::uint64_t ticks, std::size_t bytes) = 0;
+
+  virtual void signal(int peer, int channel) = 0;
+  /// Takes the next signal of a peer, if it has come.
+  virtual bool take_signal(int peer, int channel) = 0;
+
+  /// Brackets steps that write into buffers of peers. False: a peer has given up, and its memory is its caller's again.
+  virtual bool begin_push() = 0;
+  virtual void end_push() = 0;
+  /// Returns whether a peer has given up. What was read of peers before is right if not.
+  virtual bool stopped() const = 0;
+};
+
+}  // namespace tutti
