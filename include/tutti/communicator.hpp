@@ -66,7 +66,7 @@ struct HostLayout {
 };
 
 struct Call;
-struct ExecutionState;
+struct Operation;
 struct Program;
 struct TcpCounters;
 
@@ -83,8 +83,8 @@ class Work {
 
  private:
   friend class Communicator;
-  explicit Work(std::shared_ptr<ExecutionState> state) : state_(std::move(state)) {}
-  std::shared_ptr<ExecutionState> state_;
+  explicit Work(std::shared_ptr<Operation> state) : state_(std::move(state)) {}
+  std::shared_ptr<Operation> state_;
 };
 
 class CommunicatorImpl;

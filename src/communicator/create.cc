@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "base/thread.hpp"
@@ -84,17 +85,6 @@ Status compare_settings(const std::string& theirs, std::size_t rank, const std::
                   fmt::format("rank {} has {}, rank 0 has {}; it must be the same on all ranks", rank, one, other));
   }
   return {};
-}
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-  return hash ^ (hash >> 31);
-}
-
-std::uint64_t hash_text(std::string_view text) {
-  std::uint64_t hash = text.size();
-  for (const char c : text) hash = mix(hash, static_cast<unsigned char>(c));
-  return hash;
 }
 
 /// What must be the same on all ranks, because programs are chosen by it.
@@ -183,7 +173,7 @@ namespace {
 /// Agrees on whether ranks of a host can read each other's memory, and that all select by the same rules, in a first
 /// operation, which also proves that all are here.
 Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
-  const std::uint64_t rules = mix(hash_text(to_string(impl->rules())), impl->planned().digest);
+  const std::uint64_t rules = impl->plans().digest();
   const std::uint64_t mine[3] = {impl->can_pull() ? 1U : 0U, rules, ~rules};
   std::uint64_t least[3] = {};
   Call call;

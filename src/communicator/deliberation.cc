@@ -48,9 +48,9 @@ Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
     losses_ = impl.losses();
     for (const int rank : options_.dead) losses_.push_back({rank, Certainty::known});
     blob_ = std::move(blob);
-    restart(impl.begin_agreement());
+    restart(impl.agreements().begin());
   }
-  impl.on_agreement([self = shared_from_this()](const Message& message) { return self->hear(message); });
+  impl.agreements().set_handler([self = shared_from_this()](const Message& message) { return self->hear(message); });
   std::unique_lock lock(mutex_);
   if (number_ > 1) {
     tell_number(lock, others_);
@@ -68,7 +68,7 @@ Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
   if (!agreement_.result()) return tl::unexpected(*failure_);
   const Result<Survivors> result = *agreement_.result();
   const bool decided = agreement_.decided();
-  impl.end_agreement(number_);
+  impl.agreements().end(number_);
   lock.unlock();
   if (const auto job = job_.lock(); job != nullptr && decided) job->keep(shared_from_this());
   return result;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "communicator/calls.hpp"
 #include "communicator/create.hpp"
 #include "communicator/deliberation.hpp"
@@ -13,11 +14,6 @@
 
 namespace tutti {
 namespace {
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-  return hash ^ (hash >> 31);
-}
 
 /// Gathers one plain value of every rank.
 template <typename Value>

@@ -84,7 +84,7 @@ std::string describe_programs(const CommunicatorImpl& communicator) {
   std::error_code ignored;
   std::string text = std::filesystem::exists(table, ignored) ? fmt::format("tuned by {}", table) : "built-in choices";
   if (!settings().plans.empty())
-    text += fmt::format("; {} programs of {}", communicator.planned().programs.size(), settings().plans);
+    text += fmt::format("; {} programs of {}", communicator.plans().planned_programs(), settings().plans);
   if (!communicator.options().select.empty()) text += fmt::format("; select {}", communicator.options().select);
   if (communicator.options().reproducible) text += "; reproducible";
   return text;

@@ -10,7 +10,6 @@
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "communicator/describe.hpp"
-#include "memory/region.hpp"
 #include "selection/tuning.hpp"
 
 namespace tutti {
@@ -64,11 +63,15 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       options_(options),
       layout_(layout_of(identity_)),
       host_(std::move(host)),
-      departed_(identity_.members.size()),
-      left_(identity_.members.size()) {
+      failure_(identity_.members.size()),
+      query_(*job_, identity_, *host_),
+      recorder_(identity_, layout_, options_),
+      stalls_({identity_, options_, *host_, failure_, query_, recorder_}, layout_.hosts),
+      fence_(*host_, kStandstillSeconds),
+      scheduler_(query_),
+      agreements_(size()),
+      wait_policy_(WaitPolicy::of(is_crowded(identity_))) {
   options_.cancel = {};  // that was for its creation
-  wait_policy_ = WaitPolicy::of(is_crowded(identity_));
-  uses_tcp_ = layout_.hosts > 1;
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_ptr<Job> job, Identity identity,
@@ -82,7 +85,7 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   auto host = std::make_unique<Host>(std::move(segment), std::move(names), identity.rank);
   std::shared_ptr<CommunicatorImpl> impl(
       new CommunicatorImpl(std::move(job), std::move(identity), std::move(host), options));
-  impl->open_record();
+  impl->recorder_.open(impl->job_->id() != 0 ? impl->job_->id() : impl->identity_.id);
   PlanCache::Setting setting;
   setting.rank = impl->rank();
   setting.layout.host_of = impl->layout_.host_of_rank;
@@ -91,12 +94,11 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   if (!tuned) return tl::unexpected(tuned.error());
   Result<PlanFolder> planned = load_plan_folder(settings().plans, impl->size());
   if (!planned) return tl::unexpected(planned.error());
-  setting.own_rules = *rules;
-  impl->rules_ = std::move(*rules);
-  impl->rules_.insert(impl->rules_.end(), tuned->begin(), tuned->end());
-  impl->links_ = std::make_unique<LinkTable>(*impl->job_, impl->identity_, *impl->host_, impl->log_.record());
+  setting.own_rules = std::move(*rules);
+  setting.tuned_rules = std::move(*tuned);
+  setting.planned = std::move(*planned);
+  impl->links_ = std::make_unique<LinkTable>(*impl->job_, impl->identity_, *impl->host_, impl->recorder_.record());
   impl->plans_ = std::make_unique<PlanCache>(std::move(setting), *impl->links_);
-  impl->planned_ = std::move(*planned);
   if (impl->identity_.settled) impl->settle(impl->identity_.pull);
   impl->job_->enroll(impl->identity_.id, impl);
   return impl;
@@ -105,10 +107,8 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
 void CommunicatorImpl::settle(bool pull) {
   identity_.settled = true;
   identity_.pull = pull;
-  plans_->set_pull(pull);
-  plans_->set_rules(rules_);
-  plans_->set_planned(planned_.programs);
-  open_profiler();  // not before, so that plugins see the operations of users only
+  plans_->settle(pull);
+  recorder_.open_profiler();  // not before, so that plugins see the operations of users only
   log_description(*this);
 }
 
@@ -117,24 +117,27 @@ CommunicatorImpl::~CommunicatorImpl() {
   job_->dismiss(identity_.id, rank());
   plans_.reset();
   links_.reset();  // they write into the record
-  close_record();
+  recorder_.close();
 }
 
-Status CommunicatorImpl::status() const {
-  const std::lock_guard lock(mutex_);
-  if (broken_error_ == nullptr) return {};
-  return tl::unexpected(*broken_error_);
+void CommunicatorImpl::let_go() {
+  // A child made by fork holds a copy, whose end is none of the rank's business.
+  const Member& self = identity_.members[static_cast<std::size_t>(rank())];
+  if (self.segment.pid != ::getpid()) return;
+  finish_pending();
+  if (!failure_.is_broken())
+    if (const std::string difference = query_.find_difference(); !difference.empty())
+      log::error("rank {}: ranks called different operations, and results are wrong: {}", rank(), difference);
+  if (!idle() || !scheduler_.take_token()) return;
+  recorder_.close_profiler();
+  scheduler_.give_token();
 }
 
 void CommunicatorImpl::break_with(Error error, bool tell) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (broken_error_ != nullptr) return;
-    if (error.rank < 0) error.rank = rank();
-    broken_error_ = std::make_unique<Error>(error);
-    record_broken(error);
-  }
-  broken_.store(true, std::memory_order_seq_cst);
+  if (error.rank < 0) error.rank = rank();
+  if (!failure_.keep(error)) return;
+  recorder_.broken(error);  // before anybody can see that it is
+  failure_.publish();
   host_->own().ring();
   if (!tell) return;
   log::error("{}", error.to_string());
@@ -146,24 +149,20 @@ void CommunicatorImpl::break_with(Error error, bool tell) {
   message.text = error.message;
   if (error.code == ErrorCode::timed_out || error.code == ErrorCode::system)
     message.text = fmt::format("rank {} gave up: {}", rank(), error.message);
-  tell_all(message);
+  // To all ranks, and to nobody else: processes without a rank here would keep it for a communicator they never get.
+  job_->broadcast(identity_.id, identity_.processes(), message);
 }
 
 void CommunicatorImpl::process_left(int process) {
-  const std::lock_guard lock(mutex_);
-  for (std::size_t peer = 0; peer < identity_.members.size(); ++peer)
-    if (identity_.members[peer].process == process) departed_[peer] = Certainty::known;
+  for (int peer = 0; peer < size(); ++peer)
+    if (identity_.process_of(peer) == process) failure_.add_departure(peer, Certainty::known);
 }
 
 void CommunicatorImpl::process_died(int process, const Death& death) {
   int first = -1;
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t peer = 0; peer < identity_.members.size(); ++peer) {
-      if (identity_.members[peer].process != process) continue;
-      if (!departed_[peer] && first < 0) first = static_cast<int>(peer);
-      departed_[peer] = std::max(departed_[peer].value_or(Certainty::presumed), death.certainty);
-    }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (identity_.process_of(peer) != process) continue;
+    if (failure_.add_departure(peer, death.certainty) && first < 0) first = peer;
   }
   if (first < 0) return;
   Error error;
@@ -176,77 +175,25 @@ void CommunicatorImpl::process_died(int process, const Death& death) {
   break_with(std::move(error), false);
 }
 
-std::vector<Loss> CommunicatorImpl::losses() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<Loss> losses;
-  for (std::size_t peer = 0; peer < departed_.size(); ++peer)
-    if (departed_[peer]) losses.push_back({static_cast<int>(peer), *departed_[peer]});
-  return losses;
-}
-
-std::uint32_t CommunicatorImpl::begin_agreement() {
-  const std::lock_guard lock(mutex_);
-  agreement_handler_ = nullptr;
-  ++agreement_handlers_;
-  return ++agreements_;
-}
-
-void CommunicatorImpl::end_agreement(std::uint32_t number) {
-  const std::lock_guard lock(mutex_);
-  agreements_ = std::max(agreements_, number);
-}
-
-void CommunicatorImpl::on_agreement(const AgreementHandler& handler) {
-  std::vector<Message> early;
-  {
-    const std::lock_guard lock(mutex_);
-    agreement_handler_ = handler;
-    ++agreement_handlers_;
-    early.swap(early_agreement_);
-  }
-  for (const Message& message : early) hear_agreement(message);
-}
-
-/// A message that the handler does not take waits for the next one. The handler is called without the mutex: if another
-/// was set meanwhile, that one has taken what waited before it, and gets this message, too.
-void CommunicatorImpl::hear_agreement(const Message& message) {
-  while (true) {
-    AgreementHandler handler;
-    std::uint64_t number = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      if (agreement_handler_ == nullptr) return keep_for_agreement(message);
-      handler = agreement_handler_;
-      number = agreement_handlers_;
+void CommunicatorImpl::hear(const Message& message) {
+  if (message.from == rank() && message.kind != Message::Kind::agreement) return;
+  if (message.to >= 0 && message.to != rank()) return;
+  switch (message.kind) {
+    case Message::Kind::broken: {
+      Error error;
+      error.code = message.code;
+      error.message = message.text;
+      error.peer = message.peer;
+      error.rank = rank();
+      return break_with(std::move(error), false);
     }
-    if (handler(message)) return;
-    const std::lock_guard lock(mutex_);
-    if (number == agreement_handlers_) return keep_for_agreement(message);
-  }
-}
-
-void CommunicatorImpl::keep_for_agreement(const Message& message) {
-  if (Agreement::is_withdrawal(size(), message.from, message.body))
-    std::erase_if(early_agreement_, [&](const Message& each) { return each.from == message.from; });
-  else
-    early_agreement_.push_back(message);
-}
-
-/// Makes the memory of calls that fail their callers' again: when this returns, nobody else touches it. Peers of other
-/// processes that do not come out of a step in time (they may stand still) lose what they could write into.
-void CommunicatorImpl::leave_peers_alone() {
-  plans_->clear();
-  if (collectives_.active == nullptr && active_ends_.empty()) return;
-  const std::vector<int> at_it = host_->stop_peers(kStandstillSeconds);
-  if (at_it.empty() || collectives_.active == nullptr) return;
-  for (const std::span<std::byte> buffer : collectives_.active->execution.exposed()) {
-    if (buffer.empty() || buffer.data() == nullptr) continue;
-    if (const Status revoked = revoke(buffer.data(), buffer.size()); !revoked)
-      log::error("rank {}: rank {} may still write into the {} bytes at {}: {}", rank(), at_it.front(), buffer.size(),
-                 static_cast<const void*>(buffer.data()), revoked.error().message);
-    else
-      log::debug("rank {}: rank {} is still in the operation; it can no longer write into the {} bytes at {}", rank(),
-                 at_it.front(), buffer.size(), static_cast<const void*>(buffer.data()));
+    case Message::Kind::left:
+      if (message.from >= 0 && message.from < size()) failure_.add_left(message.from);
+      return;
+    case Message::Kind::agreement:
+      return agreements_.deliver(message);
+    default:
+      return query_.hear(message);
   }
 }
 

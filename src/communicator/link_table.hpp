@@ -9,6 +9,7 @@
 #include "communicator/identity.hpp"
 #include "engine/plan.hpp"
 #include "monitor/recorder.hpp"
+#include "transport/frame.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/host.hpp"
 

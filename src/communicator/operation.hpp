@@ -1,5 +1,5 @@
 // One operation of a communicator, from the call to its end; what a Work points to.
-// The owner of the communicator's token drives it; `done` is its only word other threads read (acquire; error_ is
+// The owner of the communicator's token drives it; `done` is its only word other threads read (acquire; `error` is
 // written before it is set, release).
 #pragma once
 
@@ -18,10 +18,18 @@ namespace tutti {
 
 class CommunicatorImpl;
 
-struct ExecutionState {
+/// A failure that may still be explained: by the news of a death, or by the answer of a peer.
+struct PendingFailure {
+  Error error;
+  Deadline until;       // it is reported as it is then
+  bool breaks = false;  // the communicator
+};
+
+struct Operation {
   Call call;
   Execution execution;
   Deadline deadline;                               // it fails then, and breaks the communicator
+  std::unique_ptr<PendingFailure> failure;         // it has failed, and nobody was told yet
   std::uint64_t still_since = 0;                   // ticks: the first look since which nothing has moved; 0: none
   std::uint64_t idle_since = 0;                    // ticks: when it was first seen to wait for long; 0: not yet
   bool warned = false;                             // of a late rank
@@ -38,14 +46,22 @@ struct ExecutionState {
 
   profiler::ProfiledOperation profiled;
 
-  // What the call points to, where it has to outlive the caller's arguments.
+  // What the call points to, if it has to outlive the caller's arguments.
   std::vector<std::size_t> counts[4];
-  std::vector<std::byte> staged;  // the input, where the program cannot run on the caller's own
+  std::vector<std::byte> staged;  // the input, if the program cannot run on the caller's own
 
+  /// Forgets what happened when it ran before.
+  void reset();
   /// Copies the spans of the call into `counts`.
   void own_counts();
-};
+  /// Copies the input, if it must not be read as it is: programs know no factor of a rank's own, and no exchange within
+  /// one buffer.
+  void stage_input(int ranks);
 
-using Operation = ExecutionState;
+  bool is_point_to_point() const { return call.collective == Collective::point_to_point; }
+  std::uint32_t number() const { return execution.tag().number; }
+  /// Returns "all_reduce #4".
+  std::string name() const;
+};
 
 }  // namespace tutti

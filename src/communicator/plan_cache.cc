@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algorithm/algorithm.hpp"
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "monitor/recorder.hpp"
 
@@ -73,7 +74,7 @@ Result<PreparedCall> PlanCache::choose_and_compile(const Call& call) {
     if (plan->reaches && !can_reach()) return unreachable(program->name);
     return PreparedCall{{plan.get(), program->tile != 0 ? program->tile : kInstalledTile}, {}, signature_of(call)};
   }
-  Choice choice = select(situation, setting_.rules);
+  Choice choice = select(situation, rules_);
   if (!keeps_order(choice.algorithm, situation)) choice = select(situation, {});
   Result<const Plan*> plan = plan_for(choice.algorithm, call);
   if (!plan) return tl::unexpected(plan.error());
@@ -157,23 +158,27 @@ void PlanCache::forget_choices() {
   for (Cached& cached : choices_) cached.valid = false;
 }
 
-void PlanCache::set_pull(bool pull) {
-  setting_.pull = pull;
+std::uint64_t PlanCache::digest() const {
+  std::vector<Rule> rules = setting_.own_rules;
+  rules.insert(rules.end(), setting_.tuned_rules.begin(), setting_.tuned_rules.end());
+  return mix(hash_text(to_string(rules)), setting_.planned.digest);
+}
+
+void PlanCache::settle(bool pull) {
+  settled_ = true;
+  pull_ = pull;
+  rules_ = setting_.own_rules;
+  rules_.insert(rules_.end(), setting_.tuned_rules.begin(), setting_.tuned_rules.end());
   forget_choices();
 }
 
 void PlanCache::set_rules(std::vector<Rule> rules) {
-  setting_.rules = std::move(rules);
+  rules_ = std::move(rules);
   forget_choices();
 }
 
 void PlanCache::install(Program program) {
   installed_.push_back(std::make_unique<Program>(std::move(program)));
-  forget_choices();
-}
-
-void PlanCache::set_planned(std::vector<Program> programs) {
-  planned_ = std::move(programs);
   forget_choices();
 }
 
@@ -188,12 +193,13 @@ bool PlanCache::fits(const Program& program, const Call& call, std::size_t bytes
 const Program* PlanCache::program_for(const Call& call, std::size_t bytes) const {
   for (auto program = installed_.rbegin(); program != installed_.rend(); ++program)
     if (fits(**program, call, bytes)) return program->get();
+  if (!settled_) return nullptr;
   const auto& own = setting_.own_rules;
   const bool decided =
       std::any_of(own.begin(), own.end(), [&](const Rule& rule) { return rule.collective == call.collective; });
   // Neither order nor uneven blocks are what planned programs were made for.
   if (decided || setting_.reproducible || call.reduction.op == Operator::user || call.uneven) return nullptr;
-  for (const Program& program : planned_)
+  for (const Program& program : setting_.planned.programs)
     if (fits(program, call, bytes)) return &program;
   return nullptr;
 }

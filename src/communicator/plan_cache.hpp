@@ -12,6 +12,7 @@
 #include "communicator/link_table.hpp"
 #include "engine/call.hpp"
 #include "engine/plan.hpp"
+#include "selection/plan_folder.hpp"
 #include "selection/selection.hpp"
 
 namespace tutti {
@@ -28,23 +29,28 @@ class PlanCache {
   struct Setting {
     int rank = 0;
     Layout layout;
-    bool pull = false;
     bool reproducible = false;
-    std::vector<Rule> rules;      // none until the ranks have agreed on them
-    std::vector<Rule> own_rules;  // those of them that the user gave
+    std::vector<Rule> own_rules;    // the user's
+    std::vector<Rule> tuned_rules;  // after them
+    PlanFolder planned;             // run instead of built-in programs, unless the user's rules name the collective
   };
 
+  /// Until settle(), programs are chosen by default.
   PlanCache(Setting setting, LinkTable& links);
+
+  /// A digest of the rules and programs, which must be the same on all ranks.
+  std::uint64_t digest() const;
+  std::size_t planned_programs() const { return setting_.planned.programs.size(); }
+  /// The ranks have agreed on rules and programs, and on whether each can read the others' memory.
+  void settle(bool pull);
 
   /// Returns the plan for a call.
   Result<PreparedCall> prepare(const Call& call);
 
-  void set_pull(bool pull);
+  /// Replaces all rules.
   void set_rules(std::vector<Rule> rules);
   /// Runs a program instead of built-in ones, within its size range.
   void install(Program program);
-  /// The same for several, unless the user's own rules name the collective.
-  void set_planned(std::vector<Program> programs);
 
   /// Forgets all plans, and the links they use.
   void clear();
@@ -63,14 +69,16 @@ class PlanCache {
   Result<PreparedCall> choose_and_compile(const Call& call);
   Result<PreparedCall> prepare_point_to_point(const Call& call);
   Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
-  bool can_reach() const { return setting_.pull && setting_.layout.hosts() == 1; }
+  bool can_reach() const { return pull_ && setting_.layout.hosts() == 1; }
   Result<std::unique_ptr<Plan>> compile_for(const Program& program, const Call& call);
   static Result<const Plan*> keep(std::unique_ptr<Plan>& place, Result<std::unique_ptr<Plan>> compiled);
 
   Setting setting_;
   LinkTable& links_;
+  bool settled_ = false;
+  bool pull_ = false;        // every rank can read the memory of every other of its host
+  std::vector<Rule> rules_;  // by which programs are chosen
   std::vector<std::unique_ptr<Program>> installed_;
-  std::vector<Program> planned_;
   std::array<Cached, 64> choices_;
   std::map<PlanKey, std::unique_ptr<Plan>> plans_;
 };

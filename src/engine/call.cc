@@ -2,16 +2,9 @@
 
 #include <numeric>
 
+#include "base/hash.hpp"
+
 namespace tutti {
-namespace {
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash ^= value;
-  hash *= 0x9E3779B97F4A7C15ULL;
-  return hash ^ (hash >> 29);
-}
-
-}  // namespace
 
 std::uint32_t signature_of(const Call& call) {
   const bool reducing = reduces(call.collective);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/hash.hpp"
 #include "program/program.hpp"
 #include "transport/link.hpp"
 #include "tutti/types.hpp"
@@ -43,11 +44,7 @@ struct CallKey {
   static CallKey of(const Call& call) {
     return of(call.collective, call.type, call.reduction.op, call.in_place, call.sends, call.root, call.count);
   }
-  /// All bits are good ones.
-  std::uint64_t hash() const {
-    const std::uint64_t mixed = (what ^ count * 0x9e3779b97f4a7c15) * 0x9e3779b97f4a7c15;
-    return mixed ^ mixed >> 32;
-  }
+  std::uint64_t hash() const { return mix(mix(0, what), count); }
   bool operator==(const CallKey&) const = default;
 };
 

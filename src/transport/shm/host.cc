@@ -17,11 +17,6 @@
 #include "transport/shm/segment_memory.hpp"
 
 namespace tutti {
-namespace {
-
-constexpr double kWarnedAfter = 5;  // seconds
-
-}  // namespace
 
 Host::Peer::Peer(Segment s, const SegmentName& name)
     : segment(std::move(s)), memory(name.pid, name.process == process_identity()) {}
@@ -157,18 +152,6 @@ void Host::copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes
   turn.write_bytes += bytes;
 }
 
-std::vector<int> Host::stop_peers(double seconds) {
-  std::vector<int> stopped;
-  std::vector<int> at_it;
-  for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank_ && is_here(peer)) (stop(peer) ? stopped : at_it).push_back(peer);
-  const Deadline deadline = Deadline::in(seconds);
-  for (const int peer : stopped)
-    if (!wait_outside(peer, deadline)) at_it.push_back(peer);
-  return at_it;
-}
-
-/// Tells a peer to touch nothing more. False: it lives, and its segment cannot be had.
 bool Host::stop(int peer) {
   const SegmentName& name = names_[static_cast<std::size_t>(peer)];
   // A peer that this rank never met may have met it.
@@ -179,29 +162,10 @@ bool Host::stop(int peer) {
   return true;
 }
 
-/// Waits until a peer that was told to stop is outside, or no more.
-bool Host::wait_outside(int peer, const Deadline& deadline) const {
-  constexpr unsigned kYields = 64;
+bool Host::is_outside(int peer) const {
   if (peers_[static_cast<std::size_t>(peer)] == nullptr) return true;
-  const std::atomic<std::uint32_t>& inside = head_of(peer).fence.inside;
-  const pid_t pid = names_[static_cast<std::size_t>(peer)].pid;
-  const bool same_process = memory_of(peer).same_process();
-  const Deadline warning = Deadline::in(kWarnedAfter);
-  bool warned = false;
-  for (unsigned polls = 1; inside.load(std::memory_order_seq_cst) != 0; ++polls) {
-    if (polls % kYields == 0 && !same_process && (deadline.passed() || has_ended(pid))) return has_ended(pid);
-    if (polls < kYields)
-      sched_yield();
-    else
-      ::usleep(100);
-    // It works on memory of ours by its address, as a thread of this process: nothing but waiting helps.
-    if (same_process && !warned && warning.passed()) {
-      warned = true;
-      log::warn("rank {}: gave up, but rank {} of the same process is still at work on its memory; waiting for it",
-                rank_, peer);
-    }
-  }
-  return true;
+  if (head_of(peer).fence.inside.load(std::memory_order_seq_cst) == 0) return true;
+  return !memory_of(peer).same_process() && has_ended(names_[static_cast<std::size_t>(peer)].pid);
 }
 
 std::unique_ptr<SendLink> Host::open_send(int peer, int channel, DirectFrom direct_from) {

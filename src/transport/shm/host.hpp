@@ -20,6 +20,7 @@ class Host final : public OneSidedPeers {
   /// `own`: this rank's segment; `names`: those of all ranks, with pid 0 for ranks that are elsewhere.
   Host(Segment own, std::vector<SegmentName> names, int rank);
 
+  int rank() const { return rank_; }
   int size() const { return static_cast<int>(names_.size()); }
   bool is_here(int rank) const { return names_[static_cast<std::size_t>(rank)].pid != 0; }
   SegmentHead& head() const { return own_.head(); }
@@ -88,10 +89,10 @@ class Host final : public OneSidedPeers {
     return false;
   }
   void end_touching() { own_.head().fence.inside.store(0, std::memory_order_release); }
-  /// Keeps all ranks of the host from touching memory of others from now on, and waits until none does: `seconds` at
-  /// most for other processes, which may stand still, and for as long as it takes for ranks of this one. Returns ranks
-  /// of other processes that may still be at it.
-  std::vector<int> stop_peers(double seconds);
+  /// Tells a peer to touch no memory of others any more. False: it lives, and its segment cannot be had.
+  bool stop(int peer);
+  /// Returns whether a peer that was told to stop touches none now, or has ended.
+  bool is_outside(int peer) const;
 
   std::unique_ptr<SendLink> open_send(int peer, int channel, DirectFrom direct_from);
   std::unique_ptr<RecvLink> open_recv(int peer, int channel);
@@ -102,9 +103,6 @@ class Host final : public OneSidedPeers {
  private:
   /// Entries go in turns, so that whoever is still in an operation can read of it while its peers are in the next.
   const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_]; }
-  bool stop(int peer);
-  bool wait_outside(int peer, const Deadline& deadline) const;
-
   struct Peer {
     Peer(Segment s, const SegmentName& name);
     Segment segment;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "transport/shm/host.hpp"
+#include "transport/shm/peer_fence.hpp"
 #include "transport/shm/staging.hpp"
 
 namespace tutti {
@@ -225,7 +226,9 @@ TEST_F(ShmLink, ARankThatGaveUpWaitsUntilItsPeersAreOutside) {
     outside = true;
     hosts_[1].end_touching();
   });
-  EXPECT_TRUE(hosts_[0].stop_peers(0).empty()) << "threads of a process are waited for as long as it takes";
+  PeerFence fence(hosts_[0], 0);
+  while (!fence.close()) std::this_thread::yield();
+  EXPECT_TRUE(fence.stuck().empty()) << "threads of a process are waited for as long as it takes";
   EXPECT_TRUE(outside);
   peer.join();
   EXPECT_FALSE(hosts_[1].begin_touching()) << "nothing is touched any more";
@@ -242,10 +245,15 @@ TEST(Host, NamesPeersOfOtherProcessesThatDoNotComeOutInTime) {
   Host host(std::move(segments[0]), names, 0);
   Fence& peer = segments[1].head().fence;
   peer.inside = 1;
-  EXPECT_EQ(host.stop_peers(0.01), std::vector<int>{1});
+  PeerFence fence(host, 0.05);
+  EXPECT_FALSE(fence.close());
   EXPECT_EQ(peer.stopped, 1u);
+  while (!fence.close()) std::this_thread::yield();
+  EXPECT_EQ(fence.stuck(), std::vector<int>{1});
   peer.inside = 0;
-  EXPECT_TRUE(host.stop_peers(0.01).empty());
+  PeerFence other(host, 0.05);
+  EXPECT_TRUE(other.close());
+  EXPECT_TRUE(other.stuck().empty());
 }
 
 /// A machine whose copies cost `plain` and `past`.
