@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "monitor/recording_test_kit.hpp"
+#include "monitor/read/recording_test_kit.hpp"
 
 namespace tutti::agent {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "monitor/snapshot.hpp"
+#include "monitor/read/snapshot.hpp"
 
 namespace tutti::agent {
 

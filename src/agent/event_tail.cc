@@ -13,7 +13,7 @@
 #include <set>
 
 #include "monitor/folder.hpp"
-#include "monitor/recording.hpp"
+#include "monitor/read/recording.hpp"
 
 namespace tutti::agent {
 namespace {

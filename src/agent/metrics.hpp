@@ -14,7 +14,7 @@
 
 #include "agent/exposition.hpp"
 #include "agent/recent.hpp"
-#include "monitor/snapshot.hpp"
+#include "monitor/read/snapshot.hpp"
 
 namespace tutti::agent {
 

@@ -10,7 +10,7 @@
 #include "agent/collector.hpp"
 #include "agent/files.hpp"
 #include "agent/pacing.hpp"
-#include "monitor/recording_test_kit.hpp"
+#include "monitor/read/recording_test_kit.hpp"
 
 namespace tutti::agent {
 namespace {

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "agent/exposition.hpp"
-#include "monitor/snapshot.hpp"
+#include "monitor/read/snapshot.hpp"
 
 namespace tutti::agent {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "program/check.hpp"
+#include "program/check/check.hpp"
 
 namespace tutti {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/fd.hpp"
 #include "base/rate_limited_log.hpp"
 #include "base/settings.hpp"
-#include "base/test_without_threads.hpp"
 #include "base/thread.hpp"
+#include "base/without_threads_test_kit.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {

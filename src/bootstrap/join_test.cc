@@ -12,8 +12,8 @@
 #include <functional>
 #include <thread>
 
+#include "net/free_port_test_kit.hpp"
 #include "net/handshake.hpp"
-#include "net/test_free_port.hpp"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "bound/check_certificate.hpp"
 #include "bound/random_topology_test_kit.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

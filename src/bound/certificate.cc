@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "base/json_value.hpp"
+#include "documents/json_value.hpp"
 #include "topology/number_set.hpp"
 
 namespace tutti {

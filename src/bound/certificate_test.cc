@@ -6,8 +6,8 @@
 
 #include "bound/bound.hpp"
 #include "bound/check_certificate.hpp"
-#include "topology/builtin.hpp"
-#include "topology/format_json.hpp"
+#include "topology/builtin/builtin.hpp"
+#include "topology/formats/format_json.hpp"
 
 namespace tutti {
 namespace {

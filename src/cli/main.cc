@@ -5,7 +5,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "cli/command.hpp"
+#include "cli/support/command.hpp"
 
 namespace {
 

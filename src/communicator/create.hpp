@@ -11,7 +11,7 @@
 #include "base/clock.hpp"
 #include "bootstrap/join.hpp"
 #include "communicator/impl.hpp"
-#include "communicator/seats.hpp"
+#include "communicator/operation/seats.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace tutti {

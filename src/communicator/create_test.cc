@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bootstrap/unique_id.hpp"
-#include "communicator/job.hpp"
-#include "net/test_free_port.hpp"
+#include "communicator/job/job.hpp"
+#include "net/free_port_test_kit.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "communicator/impl.hpp"
-#include "communicator/job.hpp"
+#include "communicator/job/job.hpp"
 
 namespace tutti {
 namespace {

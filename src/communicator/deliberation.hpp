@@ -15,8 +15,8 @@
 #include <span>
 #include <vector>
 
-#include "communicator/message.hpp"
-#include "control/agreement.hpp"
+#include "communicator/job/message.hpp"
+#include "control/agreement/agreement.hpp"
 
 namespace tutti {
 

@@ -53,6 +53,7 @@ std::optional<Status> CommunicatorImpl::repeat(const CallKey& call, const void* 
   scheduler_.begin(*slot.queue, operation);
   const OperationTag tag{slot.queue->number++, operation.execution.tag().signature};
   enter(*slot.queue, operation, tag, operation.execution.plan(), send, recv);
+  operation.started = true;
   operation.execution.restart(tag, send, recv);
   const Status result = run_owned(operation);
   scheduler_.give_token();
@@ -190,7 +191,10 @@ Status CommunicatorImpl::start(OperationQueue& queue, Operation& operation) {
   const Plan& plan = *prepared->plan.plan;
   recorder_.set_title(operation, plan);
   enter(queue, operation, tag, plan, call.send, call.recv);
-  return operation.execution.start(prepared->plan, prepared->when_mapped, call, tag, host_.get(), &failure_.flag());
+  Status started =
+      operation.execution.start(prepared->plan, prepared->when_mapped, call, tag, host_.get(), &failure_.flag());
+  operation.started = started.has_value();
+  return started;
 }
 
 /// Makes known that this rank has entered an operation: to peers that ask, and to whoever watches.
@@ -210,8 +214,8 @@ bool CommunicatorImpl::service() {
   if (failure_.is_broken()) return fail_all();
   if (!host_->shares_process()) return advance_all();
   // A rank of this process that fails waits until we are outside, before its caller may free what we read. So nothing
-  // in between may wait for another rank.
-  if (!host_->begin_touching()) return false;
+  // in between may wait for another rank. Once one has given up, only what has failed goes on.
+  if (!host_->begin_touching()) return conclude_failures();
   const struct Touching {
     Host& host;
     ~Touching() { host.end_touching(); }  // also if a user's operator throws
@@ -220,10 +224,13 @@ bool CommunicatorImpl::service() {
 }
 
 bool CommunicatorImpl::advance_all() {
-  const bool received = layout_.hosts > 1 && job_->tcp()->progress();
+  const bool received = progress_tcp();
   const bool moved = scheduler_.advance_active([&](OperationQueue& queue) { return advance(queue); });
   return received || moved;
 }
+
+/// Whoever waits in Tcp::wait() has to do this, because the transport's own thread does not then.
+bool CommunicatorImpl::progress_tcp() { return layout_.hosts > 1 && job_->tcp()->progress(); }
 
 bool CommunicatorImpl::advance(OperationQueue& queue) {
   Operation& operation = *queue.active;

@@ -28,7 +28,7 @@ bool is_mismatch(const Error& error) { return error.peer >= 0 && error.code == E
 void CommunicatorImpl::begin_failure(Operation& operation, Error error, bool breaks) {
   Deadline until = Deadline::in(0);
   if (is_lost(error)) until = Deadline::in(kVerdictSeconds);
-  if (is_mismatch(error)) {
+  if (is_mismatch(error) && !failure_.is_broken()) {
     until = Deadline::in(kAnswerSeconds);
     if (operation.is_point_to_point())
       query_.ask_other_end(error.peer, operation.call.sends, operation.number());
@@ -73,6 +73,14 @@ bool CommunicatorImpl::conclude_failure(OperationQueue& queue) {
   return true;
 }
 
+/// The same for all that have failed, if nothing else may go on.
+bool CommunicatorImpl::conclude_failures() {
+  const bool received = progress_tcp();
+  const bool concluded = scheduler_.advance_active(
+      [&](OperationQueue& queue) { return queue.active->failure != nullptr && conclude_failure(queue); });
+  return received || concluded;
+}
+
 Error CommunicatorImpl::with_context(Error error, const Operation& operation) const {
   error.rank = rank();
   if (error.operation.empty()) error.operation = operation.name();
@@ -83,9 +91,11 @@ Error CommunicatorImpl::with_context(Error error, const Operation& operation) co
 /// touches it, and links to other hosts are closed. Peers of other processes that do not come out of a step in time
 /// (they may stand still) lose what they could write into. Returns whether it is done.
 bool CommunicatorImpl::fail_all() {
-  if (scheduler_.has_active() && !fence_.close()) return false;
+  bool started = false;
+  scheduler_.for_each_active([&](const Operation& operation) { started = started || operation.started; });
+  if (started && !fence_.close()) return progress_tcp();
   const Operation* const collective = scheduler_.active_collective();
-  if (collective != nullptr && !fence_.stuck().empty()) {
+  if (collective != nullptr && collective->started && !fence_.stuck().empty()) {
     const int peer = fence_.stuck().front();
     for (const std::span<std::byte> buffer : collective->execution.exposed()) {
       if (buffer.empty() || buffer.data() == nullptr) continue;

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "communicator/seats.hpp"
+#include "communicator/operation/seats.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {

@@ -11,19 +11,19 @@
 #include <optional>
 #include <vector>
 
-#include "communicator/agreement_mailbox.hpp"
-#include "communicator/bound_call_cache.hpp"
-#include "communicator/failure_state.hpp"
-#include "communicator/identity.hpp"
-#include "communicator/job.hpp"
-#include "communicator/link_table.hpp"
-#include "communicator/message.hpp"
-#include "communicator/operation.hpp"
-#include "communicator/operation_recorder.hpp"
-#include "communicator/operation_scheduler.hpp"
-#include "communicator/peer_query.hpp"
-#include "communicator/plan_cache.hpp"
-#include "communicator/stall_watch.hpp"
+#include "communicator/job/agreement_mailbox.hpp"
+#include "communicator/job/job.hpp"
+#include "communicator/job/message.hpp"
+#include "communicator/operation/bound_call_cache.hpp"
+#include "communicator/operation/failure_state.hpp"
+#include "communicator/operation/identity.hpp"
+#include "communicator/operation/link_table.hpp"
+#include "communicator/operation/operation.hpp"
+#include "communicator/operation/operation_recorder.hpp"
+#include "communicator/operation/operation_scheduler.hpp"
+#include "communicator/operation/peer_query.hpp"
+#include "communicator/operation/plan_cache.hpp"
+#include "communicator/operation/stall_watch.hpp"
 #include "engine/waiter.hpp"
 #include "transport/shm/host.hpp"
 #include "transport/shm/peer_fence.hpp"
@@ -93,6 +93,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Status run_owned(Operation& operation);
   bool service();
   bool advance_all();
+  bool progress_tcp();
   void take_mail();
   void activate(OperationQueue& queue, Operation& operation);
   void activate_next(OperationQueue& queue);
@@ -110,6 +111,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void begin_failure(Operation& operation, Error error, bool breaks);
   bool is_explained(const Operation& operation);
   bool conclude_failure(OperationQueue& queue);
+  bool conclude_failures();
   Error with_context(Error error, const Operation& operation) const;
   bool fail_all();
 

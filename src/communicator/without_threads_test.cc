@@ -1,7 +1,7 @@
 // What a process does when the system makes no more threads: every part that has one reports an error.
 #include <gtest/gtest.h>
 
-#include "base/test_without_threads.hpp"
+#include "base/without_threads_test_kit.hpp"
 #include "bootstrap/store.hpp"
 #include "control/control.hpp"
 #include "net/socket.hpp"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/settings.hpp"
-#include "control/control_test_support.hpp"
+#include "control/control_test_kit.hpp"
 
 namespace tutti {
 namespace {

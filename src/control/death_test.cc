@@ -6,7 +6,7 @@
 #include <chrono>
 #include <set>
 
-#include "control/control_test_support.hpp"
+#include "control/control_test_kit.hpp"
 
 namespace tutti {
 namespace {

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <map>
 
-#include "control/control_test_support.hpp"
-#include "control/test_impostor.hpp"
-#include "control/test_proxy.hpp"
+#include "control/control_test_kit.hpp"
+#include "control/impostor_test_kit.hpp"
+#include "control/proxy_test_kit.hpp"
 #include "net/local_listener.hpp"
 #include "net/relays.hpp"
 

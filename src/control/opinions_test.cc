@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "control/control_test_support.hpp"
-#include "control/test_proxy.hpp"
+#include "control/control_test_kit.hpp"
+#include "control/proxy_test_kit.hpp"
 
 namespace tutti {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <chrono>
 
-#include "control/control_test_support.hpp"
+#include "control/control_test_kit.hpp"
 #include "control/frame.hpp"
-#include "control/test_impostor.hpp"
-#include "control/test_proxy.hpp"
+#include "control/impostor_test_kit.hpp"
+#include "control/proxy_test_kit.hpp"
 
 namespace tutti {
 namespace {

@@ -9,6 +9,8 @@ Status Execution::start(const TiledPlan& tiled, const TiledPlan& when_mapped, co
   peers_ = peers;
   stop_ = stop;
   now_ = &bound_[0];
+  has_entered_ = false;
+  choosing_ = false;
   const std::size_t stage_bytes = peers != nullptr ? peers->stage_bytes() : 0;
   Status bound = bound_[0].bind(tiled, call, stage_bytes);
   bound_[1].unbind();
@@ -42,7 +44,7 @@ void Execution::begin_plan() {
   runner_.begin(*now_, send_, recv_);
   if (!now_->straight_line().empty()) {
     straight_at_ = 0;
-    runner_.begin_straight_line();
+    announced_ = false;
     return;
   }
   finished_ = 0;
@@ -107,6 +109,10 @@ bool Execution::end() {
 bool Execution::run_straight_line() {
   const std::vector<StraightStep>& line = now_->straight_line();
   const std::size_t before = straight_at_;
+  if (!announced_) {
+    announced_ = true;
+    runner_.begin_straight_line();
+  }
   for (; straight_at_ < line.size(); ++straight_at_) {
     const StraightStep& step = line[straight_at_];
     if (is_stopped() || !runner_.run_straight(step)) break;

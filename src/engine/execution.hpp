@@ -95,6 +95,7 @@ class Execution {
   std::vector<WorkerState> workers_;
   std::size_t finished_ = 0;  // workers
   std::size_t straight_at_ = 0;
+  bool announced_ = false;  // what the straight line receives
 };
 
 }  // namespace tutti

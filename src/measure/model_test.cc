@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "measure/measure_test_kit.hpp"
-#include "topology/format_json.hpp"
+#include "topology/formats/format_json.hpp"
 #include "topology/routes.hpp"
 
 namespace tutti {

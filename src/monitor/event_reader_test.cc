@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "monitor/recording_test_kit.hpp"
+#include "monitor/read/recording_test_kit.hpp"
 
 namespace tutti::monitor {
 namespace {

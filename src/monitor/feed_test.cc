@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "monitor/recording_test_kit.hpp"
+#include "monitor/read/recording_test_kit.hpp"
 #include "tutti/monitor.hpp"
 
 namespace tutti {

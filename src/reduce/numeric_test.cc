@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "reduce/reference.hpp"
+#include "reduce/reference_test_kit.hpp"
 
 namespace tutti {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "reduce/reference.hpp"
+#include "reduce/reference_test_kit.hpp"
 
 namespace tutti {
 namespace {

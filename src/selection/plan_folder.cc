@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/text_file.hpp"
-#include "program/check.hpp"
-#include "program/format_json.hpp"
+#include "documents/text_file.hpp"
+#include "program/check/check.hpp"
+#include "program/file/format_json.hpp"
 
 namespace tutti {
 

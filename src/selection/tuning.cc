@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/settings.hpp"
-#include "base/text_file.hpp"
+#include "documents/text_file.hpp"
 
 namespace tutti {
 namespace {

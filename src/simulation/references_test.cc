@@ -7,10 +7,10 @@
 #include <set>
 #include <string>
 
-#include "program/check.hpp"
+#include "program/check/check.hpp"
 #include "simulation/channels.hpp"
 #include "simulation/simulate.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

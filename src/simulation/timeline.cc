@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/xml_text.hpp"
+#include "documents/xml_text.hpp"
 
 namespace tutti {
 namespace {

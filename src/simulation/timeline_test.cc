@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

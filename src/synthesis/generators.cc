@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "algorithm/algorithm.hpp"
-#include "program/check.hpp"
+#include "program/check/check.hpp"
 #include "simulation/references.hpp"
 #include "synthesis/exchange/exchange.hpp"
 #include "synthesis/greedy/greedy.hpp"

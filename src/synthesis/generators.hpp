@@ -14,7 +14,7 @@
 #include "program/program.hpp"
 #include "synthesis/synthesize.hpp"
 #include "topology/routes.hpp"
-#include "topology/sketch.hpp"
+#include "topology/sketch/sketch.hpp"
 #include "topology/topology.hpp"
 
 namespace tutti {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "program/check.hpp"
+#include "program/check/check.hpp"
 
 namespace tutti {
 namespace {

@@ -4,14 +4,14 @@
 #include <map>
 #include <utility>
 
-#include "base/xml_text.hpp"
+#include "documents/xml_text.hpp"
 #include "simulation/simulate.hpp"
 #include "simulation/timeline.hpp"
 #include "synthesis/price.hpp"
 #include "synthesis/published.hpp"
 #include "synthesis/report.hpp"
 #include "synthesis/size_chart.hpp"
-#include "topology/show_svg.hpp"
+#include "topology/draw/show_svg.hpp"
 
 namespace tutti {
 

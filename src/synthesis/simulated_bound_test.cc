@@ -7,7 +7,7 @@
 #include "bound/bound.hpp"
 #include "simulation/references.hpp"
 #include "simulation/simulate.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

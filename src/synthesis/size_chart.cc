@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/xml_text.hpp"
+#include "documents/xml_text.hpp"
 
 namespace tutti {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "program/check.hpp"
+#include "program/check/check.hpp"
 #include "simulation/references.hpp"
 #include "simulation/simulate.hpp"
 #include "synthesis/generators.hpp"

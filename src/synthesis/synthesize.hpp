@@ -14,8 +14,8 @@
 
 #include "bound/bound.hpp"
 #include "program/program.hpp"
-#include "topology/format_taccl.hpp"
-#include "topology/sketch.hpp"
+#include "topology/formats/format_taccl.hpp"
+#include "topology/sketch/sketch.hpp"
 #include "topology/topology.hpp"
 
 namespace tutti {

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "bound/random_topology_test_kit.hpp"
-#include "program/check.hpp"
+#include "program/check/check.hpp"
 #include "simulation/simulate.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstdint>
 
 #include "fuzz_program.hpp"
-#include "program/format_msccl.hpp"
+#include "program/formats/format_msccl.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto program = tutti::load_json({reinterpret_cast<const char*>(data), size});

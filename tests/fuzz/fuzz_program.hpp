@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "program/format_json.hpp"
-#include "program/show.hpp"
+#include "program/draw/show.hpp"
+#include "program/file/format_json.hpp"
 
 namespace tutti {
 

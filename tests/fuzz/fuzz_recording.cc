@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "monitor/recording.hpp"
-#include "monitor/situation.hpp"
+#include "monitor/read/recording.hpp"
+#include "monitor/read/situation.hpp"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "bound/certificate.hpp"
-#include "topology/format_json.hpp"
-#include "topology/format_taccl.hpp"
-#include "topology/load.hpp"
+#include "topology/formats/format_json.hpp"
+#include "topology/formats/format_taccl.hpp"
+#include "topology/formats/load.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -15,7 +15,7 @@
 #include <set>
 #include <sstream>
 
-#include "net/test_free_port.hpp"
+#include "net/free_port_test_kit.hpp"
 
 namespace tutti::integration {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "monitor/recording_test_kit.hpp"
-#include "monitor/snapshot.hpp"
+#include "monitor/read/recording_test_kit.hpp"
+#include "monitor/read/snapshot.hpp"
 #include "rank_processes.hpp"
 
 namespace tutti::integration {

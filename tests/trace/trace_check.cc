@@ -1,7 +1,7 @@
 // trace_check FILE [PHASE:PREFIX]...: the trace is well-formed, and has an event of each phase whose name begins so.
 #include <fmt/core.h>
 
-#include "monitor/trace_checker.hpp"
+#include "monitor/trace/trace_checker_test_kit.hpp"
 
 int main(int count, char** arguments) {
   if (count < 2) return 2;

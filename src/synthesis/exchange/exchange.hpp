@@ -8,7 +8,7 @@
 
 #include "synthesis/schedule.hpp"
 #include "topology/routes.hpp"
-#include "topology/sketch.hpp"
+#include "topology/sketch/sketch.hpp"
 
 namespace tutti {
 

@@ -11,8 +11,8 @@
 #include "bound/random_topology_test_kit.hpp"
 #include "simulation/simulate.hpp"
 #include "synthesis/lower.hpp"
-#include "topology/builtin.hpp"
-#include "topology/load.hpp"
+#include "topology/builtin/builtin.hpp"
+#include "topology/formats/load.hpp"
 
 namespace tutti {
 namespace {

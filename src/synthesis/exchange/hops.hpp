@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "topology/routes.hpp"
-#include "topology/sketch.hpp"
+#include "topology/sketch/sketch.hpp"
 
 namespace tutti {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "synthesis/exchange/path_order.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

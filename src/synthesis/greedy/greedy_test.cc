@@ -7,7 +7,7 @@
 
 #include "bound/bound.hpp"
 #include "bound/random_topology_test_kit.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "synthesis/schedule.hpp"
-#include "topology/format_taccl.hpp"
+#include "topology/formats/format_taccl.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

@@ -12,8 +12,8 @@
 
 #include <vector>
 
-#include "topology/format_taccl.hpp"
-#include "topology/sketch.hpp"
+#include "topology/formats/format_taccl.hpp"
+#include "topology/sketch/sketch.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "base/text_file.hpp"
+#include "documents/text_file.hpp"
 
 namespace tutti {
 namespace {

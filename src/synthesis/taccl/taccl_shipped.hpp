@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "program/program.hpp"
-#include "topology/format_taccl.hpp"
+#include "topology/formats/format_taccl.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

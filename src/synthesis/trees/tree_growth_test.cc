@@ -6,7 +6,7 @@
 #include <random>
 
 #include "synthesis/trees/hop_order.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

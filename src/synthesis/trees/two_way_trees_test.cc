@@ -5,9 +5,9 @@
 #include <random>
 
 #include "bound/bound.hpp"
-#include "program/check.hpp"
+#include "program/check/check.hpp"
 #include "synthesis/lower.hpp"
-#include "topology/builtin.hpp"
+#include "topology/builtin/builtin.hpp"
 
 namespace tutti {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "transport/fake/conversation.hpp"
+#include "transport/fake/conversation_test_kit.hpp"
 #include "transport/fake/network.hpp"
 
 namespace tutti {

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "transport/fake/conversation.hpp"
+#include "transport/fake/conversation_test_kit.hpp"
 #include "transport/fake/network.hpp"
 
 namespace tutti {

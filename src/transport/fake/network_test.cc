@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "transport/fake/conversation.hpp"
+#include "transport/fake/conversation_test_kit.hpp"
 
 namespace tutti {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <tuple>
 
-#include "monitor/snapshot.hpp"
+#include "monitor/read/snapshot.hpp"
 
 namespace {
 

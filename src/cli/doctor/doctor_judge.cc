@@ -1,0 +1,168 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cli/doctor/doctor.hpp"
+#include "cli/support/parse.hpp"
+
+namespace tutti::cli {
+namespace {
+
+using Mark = Finding::Mark;
+
+bool has(const std::vector<std::string>& flags, std::string_view flag) {
+  return std::find(flags.begin(), flags.end(), flag) != flags.end();
+}
+
+std::string show_limit(std::uint64_t bytes) { return bytes == kUnlimited ? "unlimited" : show_bytes(bytes); }
+
+}  // namespace
+
+// A rank needs a core of its own to spin on; its process's progress thread sleeps while callers wait by themselves.
+Finding judge_cores(const CoreFacts& facts) {
+  Finding finding{Mark::ok, "cores", fmt::format("{} online, {} for this process", facts.online, facts.allowed), ""};
+  if (facts.quota) finding.text += fmt::format(", quota of {:g}", *facts.quota);
+  const double usable = std::min<double>(facts.allowed, facts.quota.value_or(facts.allowed));
+  finding.text +=
+      fmt::format(": {} rank{} without sharing a core", std::max(1, static_cast<int>(usable)), usable < 2 ? "" : "s");
+  if (facts.quota && *facts.quota < facts.allowed) {
+    finding.mark = *facts.quota < 1 ? Mark::bad : Mark::warn;
+    finding.mend = fmt::format(
+        "raise the CPU limit to {0}: docker run --cpus {0}, or resources.limits.cpu: {0}; a "
+        "throttled rank stops all others",
+        facts.allowed);
+  } else if (facts.allowed < facts.online && facts.allowed < 2) {
+    finding.mark = Mark::warn;
+    finding.mend =
+        fmt::format("taskset -cp 0-{} $$, or srun --cpus-per-task, or docker run --cpuset-cpus", facts.online - 1);
+  }
+  return finding;
+}
+
+Finding judge_isa(const std::vector<std::string>& flags) {
+  if (has(flags, "avx512f") && has(flags, "avx512bw")) return {Mark::ok, "vector units", "AVX-512", ""};
+  if (has(flags, "avx2")) return {Mark::ok, "vector units", "AVX2", ""};
+  return {Mark::warn, "vector units", "neither AVX2 nor AVX-512: reductions run one element at a time",
+          "in a virtual machine, pass the host's CPU through (qemu -cpu host)"};
+}
+
+Finding judge_clock(const std::string& source, const std::vector<std::string>& flags) {
+  const bool steady = has(flags, "constant_tsc") && has(flags, "nonstop_tsc");
+  Finding finding{Mark::ok, "clock",
+                  fmt::format("{}, time stamp counter {}", source.empty() ? "unknown" : source,
+                              steady ? "steady" : "may change its rate"),
+                  ""};
+  if (source != "tsc" && !source.empty()) {
+    finding.mark = Mark::warn;
+    finding.text += ": every look at the clock is a system call";
+    finding.mend = "boot with clocksource=tsc tsc=reliable";
+  } else if (!steady) {
+    finding.mark = Mark::warn;
+    finding.mend = "in a virtual machine, pass the host's counter through (qemu -cpu host,+invtsc)";
+  }
+  return finding;
+}
+
+Finding judge_kernel(const std::string& release) {
+  const KernelVersion version = parse_kernel_version(release);
+  if (version >= KernelVersion{5, 3}) return {Mark::ok, "kernel", release, ""};
+  return {Mark::bad, "kernel", release + ": no pidfd, the death of a rank is seen late", "run Linux 5.3 or later"};
+}
+
+Finding judge_memlock(std::uint64_t bytes, bool has_rdma) {
+  Finding finding{Mark::ok, "locked memory", show_limit(bytes), ""};
+  if (bytes == kUnlimited || bytes >= (std::uint64_t{1} << 30)) return finding;
+  if (!has_rdma) {
+    finding.text += " (matters only with RDMA)";
+    return finding;
+  }
+  finding.mark = Mark::bad;
+  finding.text += ": RDMA cannot register large buffers";
+  finding.mend =
+      "ulimit -l unlimited; lasting: '* - memlock unlimited' in /etc/security/limits.conf, or docker run "
+      "--ulimit memlock=-1";
+  return finding;
+}
+
+Finding judge_open_files(std::uint64_t soft, std::uint64_t hard) {
+  Finding finding{Mark::ok, "open files", soft == kUnlimited ? "unlimited" : std::to_string(soft), ""};
+  if (soft >= 4096) return finding;
+  finding.mark = soft < 256 ? Mark::bad : Mark::warn;
+  finding.text += ": few for many ranks over TCP";
+  finding.mend = fmt::format("ulimit -n {}", std::min<std::uint64_t>(hard, 65536));
+  return finding;
+}
+
+Finding judge_dev_shm(std::optional<std::uint64_t> free_bytes) {
+  if (!free_bytes)
+    return {Mark::warn, "/dev/shm", "not there: others on this machine may need it; tutti's memory is anonymous",
+            "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"};
+  Finding finding{Mark::ok, "/dev/shm", show_bytes(*free_bytes) + " free", ""};
+  if (*free_bytes < (std::uint64_t{16} << 20)) {
+    finding.mark = Mark::warn;
+    finding.mend = "mount -o remount,size=1G /dev/shm, or docker run --shm-size 1g";
+  }
+  return finding;
+}
+
+Finding judge_huge_pages(const std::string& ordinary, const std::string& shared) {
+  Finding finding{Mark::ok, "huge pages",
+                  fmt::format("ordinary memory: {}, shared: {}", ordinary.empty() ? "none" : ordinary,
+                              shared.empty() ? "none" : shared),
+                  ""};
+  // tutti::allocate asks with madvise: "advise" is enough, "never" and "deny" refuse it.
+  if (shared == "never" || shared == "deny") {
+    finding.mark = Mark::warn;
+    finding.text += ": memory of tutti::allocate stays in small pages";
+    finding.mend = "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled";
+  } else if (ordinary == "never") {
+    finding.mark = Mark::warn;
+    finding.mend = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+  }
+  return finding;
+}
+
+std::vector<Finding> judge_reach(const ReachFacts& facts) {
+  Finding mapping{Mark::ok, "shared mappings", "ranks can map each other's registered memory", ""};
+  if (facts.open_errno != 0) {
+    mapping.mark = Mark::bad;
+    mapping.text =
+        fmt::format("a process may not open /proc/PID/fd of its sibling ({})", std::strerror(facts.open_errno));
+    mapping.mend = "run all ranks as one user with /proc mounted; TUTTI_SHM=0 goes without shared memory";
+  }
+  Finding reading{Mark::ok, "cross-memory attach", "ranks can read each other's ordinary memory", ""};
+  if (facts.read_errno != 0) {
+    reading.mark = Mark::warn;
+    reading.text = fmt::format("process_vm_readv of a sibling is refused ({}): ordinary memory is copied twice",
+                               std::strerror(facts.read_errno));
+    reading.mend = facts.yama_scope > 0 ? "sysctl kernel.yama.ptrace_scope=0"
+                                        : "docker run --cap-add SYS_PTRACE, or a seccomp profile that allows "
+                                          "process_vm_readv; or use tutti::allocate";
+  }
+  return {mapping, reading};
+}
+
+Finding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_limit) {
+  Finding finding{Mark::ok, "TCP buffers",
+                  fmt::format("up to {} to receive, {} to send", show_bytes(receive_limit), show_bytes(send_limit)),
+                  ""};
+  if (std::min(receive_limit, send_limit) < (std::uint64_t{4} << 20)) {
+    finding.mark = Mark::warn;
+    finding.mend = "sysctl net.ipv4.tcp_rmem='4096 131072 16777216' net.ipv4.tcp_wmem='4096 65536 16777216'";
+  }
+  return finding;
+}
+
+Finding judge_gpu(const GpuLine& gpu) {
+  const auto reasons = name_throttle_reasons(gpu.throttle_reasons);
+  Finding finding{Mark::ok, fmt::format("GPU {}", gpu.index), gpu.name, ""};
+  if (reasons.empty()) return finding;
+  finding.mark = Mark::warn;
+  finding.text += fmt::format(": held back by {}", fmt::join(reasons, ", "));
+  finding.mend = fmt::format("nvidia-smi -q -i {} -d PERFORMANCE,TEMPERATURE,POWER says more", gpu.index);
+  return finding;
+}
+
+}  // namespace tutti::cli

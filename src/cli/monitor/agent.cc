@@ -1,0 +1,137 @@
+#include "agent/agent.hpp"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/monitor/status_view.hpp"
+#include "cli/support/command.hpp"
+#include "cli/support/interrupts.hpp"
+
+namespace tutti::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  tutti agent                                            metrics on http://127.0.0.1:9464/metrics\n"
+    "  tutti agent --listen 0.0.0.0:9464 --token-file FILE    for a Prometheus elsewhere\n"
+    "  tutti agent --listen '' --textfile /var/lib/prometheus/node-exporter/tutti.prom\n"
+    "  tutti agent --events /var/log/tutti/events.jsonl --collector logs.example:5170\n\n"
+    "It reads the recordings of this user's processes, as root those of all users (TUTTI_MONITOR_DIR: another "
+    "folder).\n"
+    "Ends on SIGTERM and SIGINT. Exit status 2 for a bad option. Rules and dashboards are in deploy/.";
+
+struct AgentFlags {
+  std::string listen = "127.0.0.1:9464";
+  std::string token_file;
+  bool insecure = false;
+  std::string textfile;
+  double textfile_interval = 15;
+  std::string events;
+  std::string collector;
+};
+
+Result<std::string> read_token(const std::string& path) {
+  std::ifstream file(path);
+  std::string token;
+  if (!file || !std::getline(file, token) || token.size() < 16)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--token-file {}: its first line must be a token of 16 letters or more", path));
+  return token;
+}
+
+Status set_listener(const AgentFlags& flags, agent::AgentOptions& options) {
+  if (flags.listen.empty()) return {};
+  const auto address = SocketAddress::parse(flags.listen);
+  if (!address)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--listen {}: expected ADDRESS:PORT, as in 127.0.0.1:9464", flags.listen));
+  if (!flags.token_file.empty()) {
+    const auto token = read_token(flags.token_file);
+    if (!token) return tl::unexpected(token.error());
+    options.token = *token;
+  }
+  if (!address->is_loopback() && options.token.empty() && !flags.insecure)
+    return fail(ErrorCode::refused,
+                fmt::format("--listen {}: others than this host can reach it; give --token-file FILE, or --insecure "
+                            "where the network is trusted",
+                            flags.listen));
+  options.listen = *address;
+  return {};
+}
+
+/// What `tutti status --json` prints.
+std::string status_page() {
+  monitor::Detail detail;
+  detail.operations = true;
+  const monitor::Snapshot snapshot = monitor::take_snapshot(monitor::recording_folders(), detail);
+  return status_json(snapshot, monitor::understand(snapshot)).dump() + "\n";
+}
+
+Result<agent::AgentOptions> options_of(const AgentFlags& flags) {
+  agent::AgentOptions options;
+  if (Status set = set_listener(flags, options); !set) return tl::unexpected(set.error());
+  options.status = &status_page;
+  options.textfile = flags.textfile;
+  options.textfile_interval = flags.textfile_interval;
+  options.events = flags.events;
+  if (!flags.collector.empty()) {
+    const auto collector = parse_host_port(flags.collector);
+    if (!collector)
+      return fail(ErrorCode::invalid_argument, fmt::format("--collector {}: expected HOST:PORT", flags.collector));
+    options.collector = *collector;
+  }
+  if (!options.listen && options.textfile.empty() && options.events.empty() && !options.collector)
+    return fail(ErrorCode::invalid_argument, "nothing to do: no --listen, --textfile, --events or --collector");
+  return options;
+}
+
+int run_agent(const AgentFlags& flags) {
+  auto options = options_of(flags);
+  if (!options) {
+    fmt::print(stderr, "tutti agent: {}\n", options.error().message);
+    return kBadUsage;
+  }
+  // One descriptor for each process that is followed.
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65536);
+    ::setrlimit(RLIMIT_NOFILE, &descriptors);
+  }
+  ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is an error like others
+  Interrupts interrupts;
+  auto opened = agent::Agent::open(std::move(*options));
+  if (!opened) {
+    fmt::print(stderr, "tutti agent: {}\n", opened.error().message);
+    return 1;
+  }
+  if (!(*opened)->address().empty()) fmt::print(stderr, "metrics on http://{}/metrics\n", (*opened)->address());
+  (*opened)->run(interrupts.descriptor());
+  (void)interrupts.check();  // taken, so that it does not end us after all
+  return 0;
+}
+
+}  // namespace
+
+void add_agent(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("agent", "Pass on what recordings of this host tell: to Prometheus, as events");
+  auto flags = std::make_shared<AgentFlags>();
+  command->add_option("--listen", flags->listen, "ADDRESS:PORT of the metrics; '' for none")->capture_default_str();
+  command->add_option("--token-file", flags->token_file, "whoever scrapes must bear the token that is its first line");
+  command->add_flag("--insecure", flags->insecure, "let others than this host scrape without a token");
+  command->add_option("--textfile", flags->textfile, "write the metrics to FILE, for node_exporter");
+  command->add_option("--textfile-interval", flags->textfile_interval, "seconds between these writes")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  command->add_option("--events", flags->events, "append events to FILE as JSON lines; - for standard output");
+  command->add_option("--collector", flags->collector, "send events to HOST:PORT by TCP, as JSON lines");
+  command->footer(kExamples);
+  command->callback([flags, &status] { status = run_agent(*flags); });
+}
+
+}  // namespace tutti::cli

@@ -1,0 +1,145 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "cli/monitor/top_view.hpp"
+#include "cli/support/command.hpp"
+#include "cli/support/screen.hpp"
+#include "cli/support/terminal.hpp"
+
+namespace tutti::cli {
+namespace {
+
+struct Options {
+  double interval = 1;
+  std::string folder;
+  bool once = false;
+};
+
+constexpr const char* kHelp =
+    "q quit   sort: r rank, o operations, b bytes, w waiting   scroll: arrows, page up and down";
+
+monitor::Snapshot look(const Options& options) {
+  const std::vector<std::string> folders =
+      options.folder.empty() ? monitor::recording_folders() : std::vector<std::string>{options.folder};
+  return monitor::take_snapshot(folders, {.operations = true, .chunks = true});
+}
+
+/// What is shown, and how far it is scrolled.
+class Top {
+ public:
+  explicit Top(const Options& options) : options_(options), before_(look(options)), now_(before_) {
+    style_.color = wants_color(STDOUT_FILENO);
+  }
+
+  void look_again() {
+    before_ = std::move(now_);
+    now_ = look(options_);
+  }
+  void draw(Screen& screen);
+  /// False: that is all.
+  bool press(const Pressed& pressed);
+
+ private:
+  const Options& options_;
+  monitor::Snapshot before_, now_;
+  TopStyle style_;
+  std::size_t top_ = 0;    // line of the body that is shown first
+  std::size_t page_ = 1;   // lines of the body that fit
+  std::size_t lines_ = 0;  // of the body
+};
+
+void Top::draw(Screen& screen) {
+  const TopFrame frame = top_frame(before_, now_, style_);
+  lines_ = frame.body.size();
+  page_ = std::max<std::size_t>(1, screen.rows() - std::min(screen.rows(), frame.head.size() + 1));
+  top_ = std::min(top_, lines_ - std::min(lines_, page_));
+  std::vector<std::string> lines = frame.head;
+  for (std::size_t i = top_; i < std::min(lines_, top_ + page_); ++i) lines.push_back(frame.body[i]);
+  if (frame.body.empty()) lines.push_back("no recordings: nothing of yours uses tutti now");
+  lines.resize(frame.head.size() + page_);
+  lines.push_back(paint(kHelp, Color::dim, style_.color));
+  screen.draw(lines);
+}
+
+bool Top::press(const Pressed& pressed) {
+  const std::size_t back = std::min(top_, pressed.key == Key::page_up ? page_ : 1);
+  switch (pressed.key) {
+    case Key::none:
+      break;
+    case Key::interrupted:
+      return false;
+    case Key::up:
+    case Key::page_up:
+      top_ -= back;
+      break;
+    case Key::down:
+      top_ += 1;
+      break;
+    case Key::page_down:
+      top_ += page_;
+      break;
+    case Key::home:
+      top_ = 0;
+      break;
+    case Key::end:
+      top_ = lines_;
+      break;
+    case Key::letter:
+      if (pressed.letter == 'q') return false;
+      if (pressed.letter == 'r') style_.order = TopOrder::rank;
+      if (pressed.letter == 'o') style_.order = TopOrder::operations;
+      if (pressed.letter == 'b') style_.order = TopOrder::bytes;
+      if (pressed.letter == 'w') style_.order = TopOrder::waiting;
+  }
+  return true;
+}
+
+int show(const Options& options) {
+  if (const Status possible = Screen::is_possible(); !possible) {
+    fmt::print(stderr, "tutti top: {}; --once prints a frame as text\n", possible.error().message);
+    return kBadUsage;
+  }
+  Screen screen;
+  Top top(options);
+  // A first frame soon, though it tells of a short time.
+  Deadline next = Deadline::in(std::min(0.2, options.interval));
+  while (true) {
+    top.draw(screen);
+    if (!top.press(screen.wait_key(next.seconds_left()))) return screen.exit_status();
+    if (!next.passed()) continue;
+    top.look_again();
+    next = Deadline::in(options.interval);
+  }
+}
+
+int print_once(const Options& options) {
+  const monitor::Snapshot before = look(options);
+  std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
+  const TopFrame frame = top_frame(before, look(options), {TopOrder::rank, wants_color(STDOUT_FILENO)});
+  for (const auto* const part : {&frame.head, &frame.body})
+    for (const std::string& line : *part) fmt::print("{}\n", line);
+  return 0;
+}
+
+}  // namespace
+
+void add_top(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("top", "Watch the ranks and lanes of this host as they work");
+  auto options = std::make_shared<Options>();
+  command->add_option("--interval", options->interval, "seconds between looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  command->add_option("--dir", options->folder, "folder of recordings, instead of this user's (root: of all users)")
+      ->option_text("FOLDER");
+  command->add_flag("--once", options->once, "look twice, print one frame as text and end");
+  command->footer(fmt::format("Keys: {}\n\nExamples:\n  tutti top\n  tutti top --once --interval 0.2", kHelp));
+  command->callback([options, &status] { status = options->once ? print_once(*options) : show(*options); });
+}
+
+}  // namespace tutti::cli

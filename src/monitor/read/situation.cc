@@ -1,0 +1,162 @@
+#include "monitor/read/situation.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "monitor/read/situation_parts.hpp"
+
+namespace tutti::monitor {
+namespace {
+
+bool is_collective(const OperationView& operation) { return operation.collective != Collective::point_to_point; }
+
+RankSituation rank_of(const CommunicatorView& view, const ProcessView& process, std::size_t index) {
+  RankSituation rank;
+  rank.rank = view.rank;
+  rank.process = index;
+  rank.pid = process.pid;
+  rank.alive = process.alive;
+  rank.stopped = process.stopped;
+  rank.ended = process.ended;
+  rank.state = view.state;
+  rank.error = view.error;
+  rank.entered = view.entered;
+  rank.done = view.done;
+  rank.ends_entered = view.ends_entered;
+  rank.ends_done = view.ends_done;
+  for (const TotalView& total : view.totals) {
+    rank.operations += total.operations;
+    rank.bytes += total.bytes;
+    rank.seconds += total.seconds;
+    rank.waited += total.waited;
+  }
+  rank.pending = view.pending;
+  rank.recent = view.operations;
+  rank.links = view.links;
+  for (const OperationView& operation : view.operations)
+    if (is_collective(operation)) rank.last_done = operation;
+  if (rank.last_done) rank.last_entered = rank.last_done->number;
+  for (const PendingView& pending : view.pending)
+    if (is_collective(pending.operation)) rank.last_entered = pending.operation.number;
+  return rank;
+}
+
+ProcessSituation process_of(const ProcessView& view) {
+  ProcessSituation process;
+  process.file = view.file;
+  process.host = view.host;
+  process.command = view.command;
+  process.launcher_job = view.launcher_job;
+  process.pid = view.pid;
+  process.alive = view.alive;
+  process.ended = view.ended;
+  process.lost_communicators = view.lost_communicators;
+  process.lost_lanes = view.lost_lanes;
+  std::map<std::tuple<int, std::string>, double> to_peer;
+  const auto brought = [](const LaneView& lane) { return static_cast<double>(lane.done_bytes + lane.quick_bytes); };
+  for (const LaneView& lane : view.lanes) to_peer[{lane.peer, lane.peer_name}] += brought(lane);
+  for (const LaneView& lane : view.lanes) {
+    const double all = to_peer[{lane.peer, lane.peer_name}];
+    process.lanes.push_back({lane, all > 0 ? brought(lane) / all : 0});
+  }
+  return process;
+}
+
+/// Where two processes claim a rank, the one that lives; of two that do not, the later.
+void seat(CommunicatorSituation& communicator, RankSituation rank) {
+  const auto place = std::lower_bound(communicator.ranks.begin(), communicator.ranks.end(), rank.rank,
+                                      [](const RankSituation& each, int number) { return each.rank < number; });
+  if (place == communicator.ranks.end() || place->rank != rank.rank)
+    communicator.ranks.insert(place, std::move(rank));
+  else if (rank.alive || !place->alive)
+    *place = std::move(rank);
+}
+
+CommunicatorSituation& find_communicator(JobSituation& job, const CommunicatorView& view) {
+  for (CommunicatorSituation& each : job.communicators)
+    if (each.id == view.id) return each;
+  CommunicatorSituation communicator;
+  communicator.id = view.id;
+  communicator.name = view.name;
+  communicator.size = view.size;
+  communicator.hosts = view.hosts;
+  job.communicators.push_back(std::move(communicator));
+  return job.communicators.back();
+}
+
+JobSituation& find_job(Situation& situation, std::uint64_t id, const ProcessSituation& process) {
+  for (JobSituation& each : situation.jobs)
+    if (each.id == id) return each;
+  situation.jobs.push_back({id, process.launcher_job, process.command, {}, {}});
+  return situation.jobs.back();
+}
+
+void take_in(Situation& situation, const ProcessView& view, const SituationOptions& options) {
+  const std::size_t index = situation.processes.size();
+  situation.processes.push_back(process_of(view));
+  const auto belongs = [&](JobSituation& job) {
+    if (job.processes.empty() || job.processes.back() != index) job.processes.push_back(index);
+  };
+  for (const CommunicatorView& each : view.communicators) {
+    JobSituation& job = find_job(situation, each.job, situation.processes[index]);
+    belongs(job);
+    if (each.id == each.job) situation.processes[index].rank = each.rank;
+    if (each.state == CommunicatorRecord::closed && !options.with_closed) continue;
+    CommunicatorSituation& communicator = find_communicator(job, each);
+    // A record that contradicts the others of its communicator is not one of it.
+    if (each.size == communicator.size) seat(communicator, rank_of(each, view, index));
+  }
+  if (view.communicators.empty()) belongs(find_job(situation, 0, situation.processes[index]));
+}
+
+CommunicatorRecord::State state_of(const CommunicatorSituation& communicator) {
+  const auto any = [&](CommunicatorRecord::State state) {
+    return std::any_of(communicator.ranks.begin(), communicator.ranks.end(),
+                       [&](const RankSituation& rank) { return rank.state == state; });
+  };
+  if (any(CommunicatorRecord::broken)) return CommunicatorRecord::broken;
+  return any(CommunicatorRecord::alive) ? CommunicatorRecord::alive : CommunicatorRecord::closed;
+}
+
+std::vector<RankRange> not_seen(const CommunicatorSituation& communicator) {
+  std::vector<RankRange> ranges;
+  int next = 0;
+  for (const RankSituation& rank : communicator.ranks) {
+    if (rank.rank > next) ranges.push_back({next, rank.rank - 1});
+    next = rank.rank + 1;
+  }
+  if (next < communicator.size) ranges.push_back({next, communicator.size - 1});
+  return ranges;
+}
+
+}  // namespace
+
+bool Situation::is_wrong() const {
+  return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.wrong; });
+}
+
+const RankSituation* find_rank(const CommunicatorSituation& communicator, int rank) {
+  const auto place = std::lower_bound(communicator.ranks.begin(), communicator.ranks.end(), rank,
+                                      [](const RankSituation& each, int number) { return each.rank < number; });
+  return place != communicator.ranks.end() && place->rank == rank ? &*place : nullptr;
+}
+
+Situation understand(const Snapshot& snapshot, const SituationOptions& options) {
+  Situation situation;
+  situation.now = snapshot.now;
+  situation.problems = snapshot.problems;
+  for (const ProcessView& process : snapshot.processes) take_in(situation, process, options);
+  for (JobSituation& job : situation.jobs)
+    for (CommunicatorSituation& communicator : job.communicators) {
+      communicator.state = state_of(communicator);
+      communicator.not_seen = not_seen(communicator);
+      find_waits(communicator, snapshot.now);
+      find_stragglers(communicator);
+      find_mismatches(communicator);
+    }
+  judge(situation, options);
+  return situation;
+}
+
+}  // namespace tutti::monitor

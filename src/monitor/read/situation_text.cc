@@ -1,0 +1,171 @@
+// Situations in words.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "monitor/read/situation_parts.hpp"
+
+namespace tutti::monitor {
+namespace {
+
+constexpr double kWorthKnowing = 1;  // seconds of waiting
+
+class Judge {
+ public:
+  Judge(Situation& situation, const SituationOptions& options) : situation_(situation), options_(options) {}
+
+  void communicator(const CommunicatorSituation& communicator);
+  void process(const ProcessSituation& process);
+
+ private:
+  void tell(bool wrong, std::string text) { situation_.findings.push_back({wrong, std::move(text)}); }
+  void broken_or_killed(const CommunicatorSituation& communicator, const std::string& name);
+  void lane(const ProcessSituation& process, const LaneView& lane);
+
+  Situation& situation_;
+  const SituationOptions& options_;
+};
+
+std::string name_of(const CommunicatorSituation& communicator) {
+  return communicator.name.empty() ? fmt::format("communicator {}", short_name(communicator.id)) : communicator.name;
+}
+
+std::string died_text(const RankSituation& rank) {
+  if (!rank.pending.empty())
+    return fmt::format("in {}, {}", title_of(rank.pending[0].operation), steps_of(rank.pending[0]));
+  return rank.last_done ? fmt::format("after {}", title_of(*rank.last_done)) : "before its first operation";
+}
+
+void Judge::broken_or_killed(const CommunicatorSituation& communicator, const std::string& name) {
+  std::vector<int> broken;
+  std::string error;
+  for (const RankSituation& rank : communicator.ranks) {
+    if (rank.state == CommunicatorRecord::broken) {
+      broken.push_back(rank.rank);
+      if (error.empty()) error = rank.error;
+    }
+    if (!rank.alive && !rank.ended && rank.state == CommunicatorRecord::alive)
+      tell(true, fmt::format("{}: rank {} (pid {}) was killed {}", name, rank.rank, rank.pid, died_text(rank)));
+  }
+  if (!broken.empty()) tell(true, fmt::format("{}: broken on {}: {}", name, text_of(broken), error));
+}
+
+void Judge::communicator(const CommunicatorSituation& communicator) {
+  const std::string name = name_of(communicator);
+  broken_or_killed(communicator, name);
+  for (const Mismatch& mismatch : communicator.mismatches) tell(true, fmt::format("{}: {}", name, mismatch.text));
+  for (const Blocker& blocker : communicator.blockers) {
+    if (blocker.seconds < kWorthKnowing) continue;
+    const std::string who = blocker.why == Blocker::Why::circle ? "" : fmt::format("rank {} ", blocker.rank);
+    const std::string waiting =
+        blocker.waiters.empty()
+            ? ""
+            : fmt::format("; {} {} for it, for {}", text_of(blocker.waiters),
+                          blocker.waiters.size() == 1 ? "waits" : "wait", duration_text(blocker.seconds));
+    tell(blocker.seconds >= options_.late, fmt::format("{}: {}{}{}", name, who, blocker.text, waiting));
+  }
+  for (const Straggler& each : communicator.stragglers)
+    tell(false, fmt::format("{}: rank {} came last to {} of the last {} operations, by {} on average", name, each.rank,
+                            each.times, each.of, duration_text(each.late)));
+}
+
+void Judge::lane(const ProcessSituation& process, const LaneView& lane) {
+  const std::string who =
+      fmt::format("{}lane {} to {} ({})", process.rank ? fmt::format("rank {}: ", *process.rank) : "", lane.index,
+                  peer_of(lane), lane.name);
+  const std::string lasting = duration_text(std::max(0.0, situation_.now - lane.since));
+  if (lane.state == "dead" || lane.state == "held down" || (lane.state == "probing" && !lane.reason.empty()))
+    tell(true, fmt::format("{} is {} for {}: {}", who, lane.state, lasting, lane.reason));
+  else if (lane.state == "suspect")
+    tell(false, fmt::format("{} has been silent, suspect for {}", who, lasting));
+  // A lane that was given less to send is as well as before.
+  const bool starved = lane.condition == Condition::dropped && lane.cause == Cause::sender_starved;
+  if (lane.condition == Condition::normal || starved) return;
+  const bool stalled = lane.condition == Condition::stalled;
+  tell(stalled, fmt::format("{} {}: {}/s, usually {}/s ({})", who, stalled ? "is stalled" : "has dropped",
+                            bytes_text(lane.rate), bytes_text(lane.usual), monitor::name_of(lane.cause)));
+}
+
+void Judge::process(const ProcessSituation& process) {
+  if (process.alive)
+    for (const LaneSituation& each : process.lanes) lane(process, each.lane);
+  if (process.lost_communicators != 0)
+    tell(false, fmt::format("pid {}: {} communicators are not recorded; TUTTI_MONITOR_COMMUNICATORS makes room",
+                            process.pid, process.lost_communicators));
+  if (process.lost_lanes != 0)
+    tell(false, fmt::format("pid {}: {} lanes are not recorded; TUTTI_MONITOR_LANES makes room", process.pid,
+                            process.lost_lanes));
+}
+
+}  // namespace
+
+void judge(Situation& situation, const SituationOptions& options) {
+  Judge judge(situation, options);
+  for (const JobSituation& job : situation.jobs)
+    for (const CommunicatorSituation& communicator : job.communicators) judge.communicator(communicator);
+  for (const ProcessSituation& process : situation.processes) judge.process(process);
+  std::stable_partition(situation.findings.begin(), situation.findings.end(),
+                        [](const Finding& finding) { return finding.wrong; });
+}
+
+const char* name_of(Blocker::Why why) {
+  static constexpr const char* kNames[] = {"not_entered", "killed", "not_seen", "at_work", "circle"};
+  return kNames[static_cast<std::size_t>(why)];
+}
+
+std::string short_name(std::uint64_t id) { return fmt::format("{:016x}", id).substr(0, 8); }
+
+std::string title_of(const OperationView& operation) {
+  if (operation.collective == Collective::point_to_point)
+    return fmt::format("{} #{} {} {}", operation.sends ? "send" : "recv", operation.number,
+                       operation.sends ? "to" : "from", operation.root);
+  return fmt::format("{} #{}", name_of(operation.collective), operation.number);
+}
+
+std::string steps_of(const PendingView& pending) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < pending.workers.size() && i < kShown; ++i)
+    text += fmt::format("{}worker {} step {}", i == 0 ? "" : ", ", i, pending.workers[i].steps_done);
+  if (pending.workers.size() > kShown) text += fmt::format(" and {} more", pending.workers.size() - kShown);
+  return text;
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+  std::vector<RankRange> ranges;
+  for (const int rank : ranks) {
+    if (!ranges.empty() && ranges.back().last + 1 == rank)
+      ranges.back().last = rank;
+    else
+      ranges.push_back({rank, rank});
+  }
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", text_of(ranges));
+}
+
+std::string text_of(const std::vector<RankRange>& ranges) {
+  std::string text;
+  for (const RankRange& range : ranges) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", range.first);
+    if (range.last != range.first) text += fmt::format("-{}", range.last);
+  }
+  return text;
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", 1e6 * seconds);
+  if (seconds < 1) return fmt::format("{:.0f} ms", 1e3 * seconds);
+  if (seconds < 120) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
+  static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  for (bytes /= 1000; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
+  return bytes < 9.95 ? fmt::format("{:.1f} {}", bytes, kUnits[unit]) : fmt::format("{:.0f} {}", bytes, kUnits[unit]);
+}
+
+}  // namespace tutti::monitor

@@ -1,0 +1,83 @@
+#include "program/check/check_cells.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tutti::checking {
+
+CellMap::CellMap(const Parts& parts, Placement placement) {
+  const Shape& shape = parts.shape;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const int inputs = input_chunks(shape, rank);
+    const int outputs = output_chunks(shape, rank);
+    const bool aliased = placement == Placement::in_place && inputs > 0 && outputs > 0;
+    Bases bases{};
+    bases.outputs = outputs;
+    int& input = bases.buffer[static_cast<std::size_t>(Buffer::input)];
+    int& output = bases.buffer[static_cast<std::size_t>(Buffer::output)];
+    if (aliased) {
+      input = size_ + (inputs < outputs ? rank * shape.chunks : 0);
+      output = size_ + (outputs < inputs ? rank * shape.chunks : 0);
+      size_ += std::max(inputs, outputs);
+    } else {
+      input = size_;
+      output = size_ + inputs;
+      size_ += inputs + outputs;
+    }
+    bases.buffer[static_cast<std::size_t>(Buffer::scratch)] = size_;
+    size_ += parts.ranks[static_cast<std::size_t>(rank)].scratch_chunks;
+    bases_.push_back(bases);
+  }
+}
+
+Located CellMap::locate(int rank, const Cells& cells, const Step& step, const Event& event) const {
+  const int owner = cells.rank == kSelf ? rank : cells.rank;
+  const int first = first_cell(rank, cells);
+  if (is_chunkwise(step.kind)) return {owner, first + event.chunk, 1};
+  return {owner, first, cells.count};
+}
+
+bool CellMap::is_output(int owner, int cell) const {
+  const int first = base(owner, Buffer::output);
+  return cell >= first && cell < first + bases_[static_cast<std::size_t>(owner)].outputs;
+}
+
+int extent_of(const Shape& shape, int rank, Buffer buffer, int chunk) {
+  if (buffer == Buffer::scratch) return kNone;
+  const bool is_input = buffer == Buffer::input;
+  switch (shape.collective) {
+    case Collective::all_gather:
+    case Collective::gather:
+      return is_input ? rank * shape.chunks + chunk : chunk;
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      return is_input ? chunk : rank * shape.chunks + chunk;
+    case Collective::all_to_all: {
+      const int other = chunk / shape.chunks;
+      const int source = is_input ? rank : other;
+      const int target = is_input ? other : rank;
+      return (source * shape.ranks + target) * shape.chunks + chunk % shape.chunks;
+    }
+    default:
+      return chunk;
+  }
+}
+
+std::string describe_extent(const Shape& shape, int extent) {
+  const int block = extent / shape.chunks;
+  const int chunk = extent % shape.chunks;
+  switch (shape.collective) {
+    case Collective::all_gather:
+    case Collective::gather:
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      return fmt::format("chunk {} of block {}", chunk, block);
+    case Collective::all_to_all:
+      return fmt::format("chunk {} from rank {} to rank {}", chunk, block / shape.ranks, block % shape.ranks);
+    default:
+      return fmt::format("chunk {}", extent);
+  }
+}
+
+}  // namespace tutti::checking

@@ -1,0 +1,65 @@
+// What happens in a run and what must happen before what. Internal to the checker.
+//
+// A step that sends or receives happens chunk by chunk, since its peer takes chunks as they come; any other step is one
+// event. Events of a worker have consecutive numbers in program order, which is the first kind of edge. The others:
+//   message   the send of a chunk before its receive, the signal before its wait; at most one in and one out per event
+//   after     the last event of the step depended on before the first of the dependent
+//   slot      the receive of a chunk before the send `slots` chunks later on the same channel
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "program/check/check_parts.hpp"
+
+namespace tutti::checking {
+
+inline constexpr int kNone = -1;
+
+struct Event {
+  int worker;  // numbered through all ranks
+  int step;
+  int chunk;  // which chunk of a step that goes chunk by chunk, else 0
+};
+
+/// For each event a list of others.
+class Adjacency {
+ public:
+  Adjacency() = default;
+  /// From pairs (event, other).
+  Adjacency(int events, const std::vector<std::pair<int, int>>& pairs);
+  std::span<const int> of(int event) const;
+
+ private:
+  std::vector<int> begin_;
+  std::vector<int> others_;
+};
+
+struct EventGraph {
+  std::vector<Event> events;
+  std::vector<int> first_event;   // of each worker; one more at the end
+  std::vector<int> message_from;  // kNone where the event receives nothing
+  std::vector<int> message_to;
+  std::vector<int> slot_from;  // the receive that frees the slot this event sends into
+  std::vector<int> slot_to;
+  Adjacency waits_for;  // `after`
+  Adjacency awaited_by;
+
+  int size() const { return static_cast<int>(events.size()); }
+  const Event& at(int event) const { return events[static_cast<std::size_t>(event)]; }
+};
+
+/// True for steps that happen chunk by chunk.
+inline bool is_chunkwise(StepKind kind) { return sends(kind) || receives(kind); }
+
+/// Applies the rule `matching`.
+Checked<EventGraph> build_graph(const Parts& parts, int slots);
+
+/// An order of all events that respects every edge. Applies the rule `deadlock`.
+Checked<std::vector<int>> order_events(const Parts& parts, const EventGraph& graph);
+
+const Step& step_of(const Parts& parts, const Event& event);
+Place place_of(const Parts& parts, const Event& event);
+
+}  // namespace tutti::checking

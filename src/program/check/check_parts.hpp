@@ -1,0 +1,58 @@
+// All ranks' parts of a program side by side, workers numbered through, and the words in which the checker speaks of
+// them. Internal to the checker and to plans (mscclpp_plan.hpp). `gather_parts` applies the rule `limits`: whatever it
+// returns has every rank, buffer, chunk, peer and dependency in range and every step in the shape its kind demands, so
+// later rules index freely.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "program/check/check.hpp"
+#include "program/program.hpp"
+
+namespace tutti::checking {
+
+template <typename T>
+using Checked = tl::expected<T, Violation>;
+
+/// A step of a worker of a rank; -1 where not known.
+struct Place {
+  int rank = -1;
+  int worker = -1;
+  int step = -1;
+};
+
+struct Parts {
+  struct WorkerId {
+    int rank;
+    int worker;
+  };
+
+  Shape shape;
+  std::vector<RankProgram> ranks;
+  std::vector<WorkerId> workers;  // of all ranks, in order
+  std::vector<int> first_worker;  // of each rank, as an index into `workers`
+
+  const Worker& worker(int number) const {
+    const WorkerId& id = workers[static_cast<std::size_t>(number)];
+    return ranks[static_cast<std::size_t>(id.rank)].workers[static_cast<std::size_t>(id.worker)];
+  }
+  int rank_of(int number) const { return workers[static_cast<std::size_t>(number)].rank; }
+};
+
+Checked<Parts> gather_parts(const Program& program, const CheckOptions& options);
+
+/// Arithmetic happens in this collective; in a barrier it is an arithmetic of nothing.
+inline bool combines(Collective collective) { return reduces(collective) || collective == Collective::barrier; }
+
+Violation broken(Violation::Rule rule, Place place, std::string message);
+
+/// "rank 1 worker 0 step 3"
+std::string describe(Place place);
+/// "recv from rank 1"
+std::string describe(const Worker& worker, const Step& step);
+/// "output 3" of the rank itself, "rank 1's output 3" of another; `offset` counts chunks from the first.
+std::string describe(const Cells& cells, int offset, int self);
+
+}  // namespace tutti::checking

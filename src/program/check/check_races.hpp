@@ -1,0 +1,16 @@
+// The rule `races`. Internal to the checker.
+// Happens-before here is program order, `after` and messages; slots order nothing, since a run may have more of them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "program/check/check_cells.hpp"
+#include "program/check/check_graph.hpp"
+
+namespace tutti::checking {
+
+std::optional<Violation> check_races(const Parts& parts, const EventGraph& graph, const std::vector<int>& order,
+                                     Placement placement);
+
+}  // namespace tutti::checking

@@ -1,0 +1,79 @@
+#include "program/check/check_value.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace tutti::checking {
+namespace {
+
+std::size_t word_of(int rank) { return static_cast<std::size_t>(rank) / 64; }
+std::uint64_t bit_of(int rank) { return std::uint64_t{1} << (static_cast<unsigned>(rank) % 64U); }
+
+}  // namespace
+
+bool ValueTable::contains(int value, int rank) const {
+  const Value& held = (*this)[value];
+  if (held.ranks == 1) return held.lowest == rank;
+  return (sets_[held.members + word_of(rank)] & bit_of(rank)) != 0;
+}
+
+int ValueTable::add_contribution(int rank, int extent) {
+  Value value;
+  value.extent = extent;
+  value.lowest = value.highest = rank;
+  value.is_chain = rank == 0;
+  values_.push_back(value);
+  return static_cast<int>(values_.size()) - 1;
+}
+
+int ValueTable::combine(std::span<const int> operands) {
+  Value result = (*this)[operands[0]];
+  result.members = sets_.size();
+  sets_.resize(sets_.size() + words_, 0);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Value& operand = (*this)[operands[i]];
+    if (i > 0) {
+      result.is_chain = result.is_chain && operand.ranks == 1 && operand.lowest == result.highest + 1;
+      result.is_ordered = result.is_ordered && operand.is_ordered && result.highest < operand.lowest;
+      result.lowest = std::min(result.lowest, operand.lowest);
+      result.highest = std::max(result.highest, operand.highest);
+      result.roundings = std::max(result.roundings, operand.roundings);
+    }
+    if (operand.ranks == 1)
+      sets_[result.members + word_of(operand.lowest)] |= bit_of(operand.lowest);
+    else
+      for (std::size_t word = 0; word < words_; ++word) sets_[result.members + word] |= sets_[operand.members + word];
+  }
+  result.roundings += 1;
+  result.ranks = 0;
+  for (std::size_t word = 0; word < words_; ++word) result.ranks += std::popcount(sets_[result.members + word]);
+  values_.push_back(result);
+  return static_cast<int>(values_.size()) - 1;
+}
+
+int ValueTable::common_rank(int left, int right) const {
+  const Value& a = (*this)[left];
+  const Value& b = (*this)[right];
+  if (a.ranks == 1) return contains(right, a.lowest) ? a.lowest : -1;
+  if (b.ranks == 1) return contains(left, b.lowest) ? b.lowest : -1;
+  for (std::size_t word = 0; word < words_; ++word)
+    if (const std::uint64_t both = sets_[a.members + word] & sets_[b.members + word])
+      return static_cast<int>(word * 64) + std::countr_zero(both);
+  return -1;
+}
+
+std::string ValueTable::list(int value, bool members) const {
+  std::string text;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (contains(value, rank) != members) continue;
+    const int first = rank;
+    while (rank + 1 < ranks_ && contains(value, rank + 1) == members) ++rank;
+    if (!text.empty()) text += ", ";
+    text += first == rank ? fmt::format("{}", rank) : fmt::format("{}-{}", first, rank);
+  }
+  return text;
+}
+
+}  // namespace tutti::checking
