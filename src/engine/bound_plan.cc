@@ -43,6 +43,7 @@ std::size_t whole_lines(std::size_t bytes) { return bytes / 64 * 64; }
 Status BoundPlan::bind(const TiledPlan& tiled, const Call& call, std::size_t stage_bytes) {
   const Plan& plan = *tiled.plan;
   plan_ = &plan;
+  prepared_ = false;
   kept_.clear();
   straight_line_.clear();
   const std::span<const std::size_t> counts[2] = {call.send_counts, call.recv_counts};
@@ -79,14 +80,12 @@ void BoundPlan::choose_tile(const TiledPlan& tiled, std::size_t stage_bytes) {
   if (tile_ == 0 || tile_ > largest_chunk_) tile_ = std::max<std::size_t>(largest_chunk_, 64);
   tiles_ = std::max<std::size_t>(1, (largest_chunk_ + tile_ - 1) / tile_);
   scratch_stride_ = whole_lines((staged_ ? tile_ : largest_chunk_) + 63);
+  scratch_bytes_ = staged_ ? 0 : scratch_stride_ * static_cast<std::size_t>(plan_->scratch_chunks);
 }
 
-std::size_t BoundPlan::scratch_bytes() const {
-  return staged_ ? 0 : scratch_stride_ * static_cast<std::size_t>(plan_->scratch_chunks);
-}
-
-void BoundPlan::prepare() {
-  if (tiles_ > 1 || !kept_.empty()) return;
+void BoundPlan::work_out() {
+  prepared_ = true;
+  if (tiles_ > 1) return;
   kept_.reserve(static_cast<std::size_t>(plan_->chunks));
   for (const PlanWorker& worker : plan_->workers)
     for (const PlanStep& ready : worker.steps)

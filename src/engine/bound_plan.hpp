@@ -21,8 +21,10 @@ class BoundPlan {
   void unbind() { plan_ = nullptr; }
   bool is_bound() const { return plan_ != nullptr; }
 
-  /// Works out what is the same in every run, unless it was. To be called before the first run.
-  void prepare();
+  /// Works out what is the same in every run. To be called before each run; only the first takes time.
+  void prepare() {
+    if (!prepared_) work_out();
+  }
 
   const Plan& plan() const { return *plan_; }
   std::size_t tile() const { return tile_; }  // bytes
@@ -30,7 +32,7 @@ class BoundPlan {
   /// Whether scratch lies in the stage, a tile of it at a time.
   bool staged() const { return staged_; }
   /// Bytes of scratch that is this rank's alone.
-  std::size_t scratch_bytes() const;
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
   /// Bytes of the caller's input (or output), from the first to the last.
   std::size_t buffer_bytes(Buffer buffer) const { return buffer_bytes_[static_cast<int>(buffer)]; }
   /// The whole plan as a sequence of simple steps; empty if it is not that simple, or before prepare().
@@ -45,6 +47,7 @@ class BoundPlan {
   }
 
  private:
+  void work_out();
   void choose_tile(const TiledPlan& tiled, std::size_t stage_bytes);
   Extent extent_on(int rank, Buffer buffer, int chunk) const;
   Extent scratch_extent(int rank, int chunk) const;
@@ -55,7 +58,9 @@ class BoundPlan {
   std::size_t tiles_ = 1;
   std::size_t largest_chunk_ = 0;
   std::size_t scratch_stride_ = 0;
+  std::size_t scratch_bytes_ = 0;
   bool staged_ = false;
+  bool prepared_ = false;
   Extents extents_[2];
   std::size_t buffer_bytes_[2] = {};
   std::vector<Extent> kept_;  // by chunk of the plan, if there is one tile only

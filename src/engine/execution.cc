@@ -107,17 +107,12 @@ bool Execution::end() {
 }
 
 bool Execution::run_straight_line() {
-  const std::vector<StraightStep>& line = now_->straight_line();
-  const std::size_t before = straight_at_;
   if (!announced_) {
     announced_ = true;
     runner_.begin_straight_line();
   }
-  for (; straight_at_ < line.size(); ++straight_at_) {
-    const StraightStep& step = line[straight_at_];
-    if (is_stopped() || !runner_.run_straight(step)) break;
-    run_.note_step(step.worker_index, 0, step.step_index, run_.logged_until());
-  }
+  const std::size_t before = straight_at_;
+  straight_at_ = runner_.run_straight_line(before, stop_);
   return straight_at_ != before;
 }
 

@@ -39,14 +39,6 @@ void StepRunner::bind(const Call& call, int ranks, OneSidedPeers* peers) {
   combiner_.bind(call, ranks);
 }
 
-void StepRunner::begin(const BoundPlan& bound, const void* send, void* recv) {
-  bound_ = &bound;
-  if (scratch_.size() < bound.scratch_bytes()) scratch_.resize(bound.scratch_bytes());
-  base_[static_cast<int>(Buffer::input)] = static_cast<std::byte*>(const_cast<void*>(send));
-  base_[static_cast<int>(Buffer::output)] = static_cast<std::byte*>(recv);
-  base_[static_cast<int>(Buffer::scratch)] = bound.staged() ? nullptr : scratch_.data();
-}
-
 StepRunner::Span StepRunner::span_of(const PlanStep& ready, std::size_t operand, int chunk, std::size_t tile) const {
   const Extent extent = bound_->extent_of(ready, operand, chunk, tile);
   const Cells& cells = operand_of(ready.step, operand);
@@ -319,7 +311,7 @@ void StepRunner::begin_straight_line() {
       step.worker->recv->expect(reduces(step.step->step.kind) ? nullptr : at(step.target), step.bytes, run_.tag());
 }
 
-bool StepRunner::run_straight(const StraightStep& step) {
+inline bool StepRunner::run_straight(const StraightStep& step) {
   switch (step.step->step.kind) {
     case StepKind::copy:
       combiner_.copy(at(step.target), at(step.source), step.bytes);
@@ -339,6 +331,17 @@ bool StepRunner::run_straight(const StraightStep& step) {
     default:
       return true;
   }
+}
+
+std::size_t StepRunner::run_straight_line(std::size_t at, const std::atomic<bool>* stop) {
+  const std::vector<StraightStep>& line = bound_->straight_line();
+  for (; at < line.size(); ++at) {
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) break;
+    const StraightStep& step = line[at];
+    if (!run_straight(step)) break;
+    run_.note_step(step.worker_index, 0, step.step_index, run_.logged_until());
+  }
+  return at;
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Runs the steps of a plan on the buffers of one call. A step that has to wait is resumed where it stopped.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,16 +43,24 @@ class StepRunner {
   /// Sets what does not change from run to run. `peers` may be null if the plan is not one-sided.
   void bind(const Call& call, int ranks, OneSidedPeers* peers);
   /// Sets what the next steps work on.
-  void begin(const BoundPlan& bound, const void* send, void* recv);
+  void begin(const BoundPlan& bound, const void* send, void* recv) {
+    bound_ = &bound;
+    if (scratch_.size() < bound.scratch_bytes()) scratch_.resize(bound.scratch_bytes());
+    base_[static_cast<int>(Buffer::input)] = static_cast<std::byte*>(const_cast<void*>(send));
+    base_[static_cast<int>(Buffer::output)] = static_cast<std::byte*>(recv);
+    base_[static_cast<int>(Buffer::scratch)] = bound.staged() ? nullptr : scratch_.data();
+  }
 
   /// Prepares a step to run: announces what it will receive.
   void begin_step(const PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   /// Returns true when the step is done; false if it has to wait, or failed.
   bool run_step(const PlanWorker& worker, WorkerState& state, const PlanStep& ready);
 
+  /// Announces what the straight line will receive.
   void begin_straight_line();
-  /// The same for a step of the straight line.
-  bool run_straight(const StraightStep& step);
+  /// Runs steps of the straight line from `at` on, as far as they go or until `stop` is true; null: never. Returns the
+  /// first that is not done.
+  std::size_t run_straight_line(std::size_t at, const std::atomic<bool>* stop);
 
  private:
   struct Span {
@@ -61,6 +70,7 @@ class StepRunner {
     int rank = kSelf;
   };
 
+  bool run_straight(const StraightStep& step);
   bool take_step(const PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   bool offer(const PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes);
   std::optional<Arrival> receive(const PlanWorker& worker);

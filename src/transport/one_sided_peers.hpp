@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -64,8 +65,21 @@ class OneSidedPeers {
   /// Brackets steps that write into buffers of peers. False: a peer has given up, and its memory is its caller's again.
   virtual bool begin_push() = 0;
   virtual void end_push() = 0;
-  /// Returns whether a peer has given up. What was read of peers before is right if not.
-  virtual bool stopped() const = 0;
+  /// Returns whether a peer has given up. What was read of peers before is right if not. Every operation asks, so this
+  /// is not virtual.
+  bool stopped() const {
+    std::atomic_signal_fence(std::memory_order_acquire);  // the processor keeps loads in order, the compiler shall too
+    return stopped_->load(std::memory_order_acquire) != 0;
+  }
+
+ protected:
+  /// `stopped`: not 0 once a peer has given up.
+  explicit OneSidedPeers(const std::atomic<std::uint32_t>& stopped) : stopped_(&stopped) {}
+  OneSidedPeers(OneSidedPeers&&) = default;
+  OneSidedPeers& operator=(OneSidedPeers&&) = default;
+
+ private:
+  const std::atomic<std::uint32_t>* stopped_;
 };
 
 }  // namespace tutti

@@ -6,17 +6,6 @@
 
 namespace tutti {
 
-void Operation::reset() {
-  done.store(false, std::memory_order_relaxed);
-  error.reset();
-  failure.reset();
-  started = false;
-  still_since = 0;
-  idle_since = 0;
-  warned = false;
-  missed = -1;
-}
-
 void Operation::own_counts() {
   std::span<const std::size_t>* const spans[4] = {&call.send_counts, &call.send_offsets, &call.recv_counts,
                                                   &call.recv_offsets};

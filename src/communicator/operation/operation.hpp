@@ -52,7 +52,16 @@ struct Operation {
   std::vector<std::byte> staged;  // the input, if the program cannot run on the caller's own
 
   /// Forgets what happened when it ran before.
-  void reset();
+  void reset() {
+    done.store(false, std::memory_order_relaxed);
+    error.reset();
+    failure.reset();
+    started = false;
+    still_since = 0;
+    idle_since = 0;
+    warned = false;
+    missed = -1;
+  }
   /// Copies the spans of the call into `counts`.
   void own_counts();
   /// Copies the input, if it must not be read as it is: programs know no factor of a rank's own, and no exchange within

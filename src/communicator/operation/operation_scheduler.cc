@@ -36,12 +36,6 @@ std::vector<OperationQueue*> OperationScheduler::take_mail() {
   return ready;
 }
 
-void OperationScheduler::begin(OperationQueue& queue, Operation& operation) {
-  queue.active = &operation;
-  if (&queue != &collectives_) active_point_to_point_.push_back(&queue);
-  operation.reset();
-}
-
 /// Going on with the next is left to the caller, so that any number of operations that fail one after another take no
 /// more stack than one.
 void OperationScheduler::finish(OperationQueue& queue, Operation& operation, const Error* error) {

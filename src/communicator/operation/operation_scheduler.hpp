@@ -48,7 +48,11 @@ class OperationScheduler {
   /// Appends what was submitted to the queues. Returns queues that have no operation under way now, and one waiting.
   std::vector<OperationQueue*> take_mail();
   /// An operation begins, and is over.
-  void begin(OperationQueue& queue, Operation& operation);
+  void begin(OperationQueue& queue, Operation& operation) {
+    queue.active = &operation;
+    if (&queue != &collectives_) active_point_to_point_.push_back(&queue);
+    operation.reset();
+  }
   void finish(OperationQueue& queue, Operation& operation, const Error* error);
 
   Operation* active_collective() const { return collectives_.active; }

@@ -22,7 +22,11 @@ Host::Peer::Peer(Segment s, const SegmentName& name)
     : segment(std::move(s)), memory(name.pid, name.process == process_identity()) {}
 
 Host::Host(Segment own, std::vector<SegmentName> names, int rank)
-    : own_(std::move(own)), names_(std::move(names)), rank_(rank), peers_(names_.size()) {
+    : OneSidedPeers(own.head().fence.stopped),
+      own_(std::move(own)),
+      names_(std::move(names)),
+      rank_(rank),
+      peers_(names_.size()) {
   one_process_ = std::all_of(names_.begin(), names_.end(),
                              [](const SegmentName& name) { return name.process == process_identity(); });
   for (int peer = 0; peer < size(); ++peer)

@@ -73,11 +73,6 @@ class Host final : public OneSidedPeers {
   void end_push() override {
     if (!shares_process_) end_touching();
   }
-  bool stopped() const override {
-    std::atomic_signal_fence(std::memory_order_acquire);  // the processor keeps loads in order, the compiler shall too
-    return own_.head().fence.stopped.load(std::memory_order_acquire) != 0;
-  }
-
   /// Whether another rank of this host is a thread of this process.
   bool shares_process() const { return shares_process_; }
   /// Begins to touch memory of peers. False: one of them has given up, and its memory is its caller's again.
