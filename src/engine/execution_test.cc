@@ -1,4 +1,4 @@
-// Two-sided programs as they run: every kind of step, tiles and slices, memory that is sent, and what is recorded.
+// Two-sided programs as they run: every kind of step, tiles and slices, memory that is sent, one call after another.
 #include "engine/execution.hpp"
 
 #include <gtest/gtest.h>
@@ -147,6 +147,17 @@ TEST(Execution, ForwardsASliceBeforeTheNextOneIsHere) {
   EXPECT_EQ(exercise.mistakes(), "");
 }
 
+TEST(Execution, ForwardsNoEmptyChunkBeforeItIsHere) {
+  Exercise exercise({Collective::broadcast, 3, 0});
+  FakeRanks ranks(3);
+  ranks.load(chain(1), exercise);
+  ranks.link(0, 1).holds_chunks = true;
+  EXPECT_EQ(ranks.run(), Outcome::stuck);
+  EXPECT_EQ(ranks.link(1, 2).sent(), 0u);
+  ranks.link(0, 1).holds_chunks = false;
+  EXPECT_EQ(ranks.run(), Outcome::done);
+}
+
 TEST(Execution, GoesOnReceivingWhileWhatItForwardsHasToWait) {
   Exercise exercise({Collective::broadcast, 3, 96});
   FakeRanks ranks(3, {.chunk_limit = 64, .slots = 4});
@@ -162,12 +173,11 @@ TEST(Execution, GoesOnReceivingWhileWhatItForwardsHasToWait) {
 }
 
 /// Rank 0 sends its output and receives another into the same memory; rank 1 adds its own on the way.
-Program there_and_back() {
-  return make_flat(
-      "there and back", {Collective::all_reduce, 2, 0, 1},
-      {part({with(1, {copy(input(0), output(0)), send(output(0)), recv(output(0))})}),
-       part({with(0, {completing(recv_reduce(input(0), scratch(0))), copy(scratch(0), output(0)), send(output(0))})},
-            1)});
+Program there_and_back(int channel = 0) {
+  const Step adds = completing(recv_reduce(input(0), scratch(0)));
+  return make_flat("there and back", {Collective::all_reduce, 2, 0, 1},
+                   {part({with(1, {copy(input(0), output(0)), send(output(0)), recv(output(0))}, channel)}),
+                    part({with(0, {adds, copy(scratch(0), output(0)), send(output(0))}, channel)}, 1)});
 }
 
 TEST(Execution, WritesMemoryThatWasSentOnlyWhenItIsReleased) {
@@ -197,16 +207,19 @@ TEST(Execution, LetsTheLinkCopyWhatItWillOverwrite) {
   EXPECT_EQ(ranks.link(0, 1).sent_copies(), 1u) << "nobody overwrites the input";
 }
 
+/// Two chunks are reduced on their way from rank 0 to rank 2.
+Program line(int channel = 0) {
+  const Step last[] = {completing(recv_reduce(input(0), output(0))), completing(recv_reduce(input(1), output(1)))};
+  return make_flat("line", {Collective::reduce, 3, 2, 2},
+                   {part({{1, kNobody, channel, {send(input(0)), send(input(1))}}}),
+                    part({{2, 0, channel, {recv_reduce_send(input(0)), recv_reduce_send(input(1))}}}),
+                    part({{kNobody, 1, channel, {last[0], last[1]}}})});
+}
+
 TEST(Execution, UsesTheTemporaryAgainOnlyWhenItIsReleased) {
-  const Program line = make_flat(
-      "line", {Collective::reduce, 3, 2, 2},
-      {part({between(kNobody, 1, {send(input(0)), send(input(1))})}),
-       part({between(0, 2, {recv_reduce_send(input(0)), recv_reduce_send(input(1))})}),
-       part({between(1, kNobody,
-                     {completing(recv_reduce(input(0), output(0))), completing(recv_reduce(input(1), output(1)))})})});
   Exercise exercise({.collective = Collective::reduce, .ranks = 3, .count = 32, .root = 2});
   FakeRanks ranks(3);
-  ranks.load(line, exercise);
+  ranks.load(line(), exercise);
   ranks.link(1, 2).copies = false;
   ranks.link(1, 2).holds_chunks = true;
   EXPECT_EQ(ranks.run(), Outcome::stuck);
@@ -217,15 +230,15 @@ TEST(Execution, UsesTheTemporaryAgainOnlyWhenItIsReleased) {
 }
 
 TEST(Execution, KeepsApartTheChunksThatAStepForwardsFromItsTemporary) {
-  const Program line = make_flat(
-      "line", {Collective::reduce, 3, 2, 3},
+  const Program at_once = make_flat(
+      "at once", {Collective::reduce, 3, 2, 3},
       {part({between(kNobody, 1, {send(input(0, 3))})}), part({between(0, 2, {recv_reduce_send(input(0, 3))})}),
        part({between(1, kNobody, {completing(recv_reduce(input(0, 3), output(0, 3)))})})});
   for (const std::size_t count : {48, 100, 700})
     for (const bool copies : {false, true}) {
       Exercise exercise({.collective = Collective::reduce, .ranks = 3, .count = count, .root = 2});
       FakeRanks ranks(3, {.chunk_limit = 128, .slots = 4}, 3);
-      ranks.load(line, exercise);
+      ranks.load(at_once, exercise);
       ranks.link(1, 2).copies = copies;
       EXPECT_EQ(ranks.run(), Outcome::done);
       EXPECT_EQ(exercise.mistakes() + ranks.fault(), "") << count << " elements";
@@ -285,69 +298,6 @@ TEST(Execution, RunsNoStepOnceItIsStopped) {
   }
 }
 
-TEST(Execution, SaysWhomItWaitsForInAStraightLine) {
-  Exercise exercise(reduces_all(2, 4));
-  FakeRanks ranks(2, {.chunk_limit = 4096, .slots = 1});
-  ranks.load(exchange(), exercise);
-  ranks.start_all();
-  ranks.link(0, 1).holds_chunks = true;
-  ranks.advance(1);
-  EXPECT_EQ(ranks.execution(1).waiting_for().rank, 0);
-  EXPECT_EQ(ranks.execution(1).waiting_for().worker, 0);
-  EXPECT_EQ(ranks.execution(1).waiting_for().step, 1);
-  ranks.advance(0);
-  EXPECT_EQ(ranks.execution(0).waiting_for().rank, 1);
-  EXPECT_EQ(ranks.execution(0).waiting_for().worker, -1) << "no step, but the release of memory";
-  ranks.execution(0).restart({7, 7}, exercise.call(0).send, exercise.call(0).recv);
-  ranks.advance(0);
-  EXPECT_EQ(ranks.execution(0).waiting_for().step, 0) << "the link has no credit";
-  EXPECT_EQ(ranks.execution(0).waiting_for().rank, 1);
-}
-
-TEST(Execution, SaysWhomAWorkerWaitsFor) {
-  Exercise exercise(reduces_all(3, 300));
-  FakeRanks ranks(3, {.chunk_limit = 64, .slots = 2});
-  ranks.load(ring_all_reduce(3), exercise);
-  ASSERT_TRUE(ranks.start(0).has_value());
-  ranks.advance(0);
-  Execution::Waiting waiting = ranks.execution(0).waiting_for();
-  EXPECT_EQ(waiting.rank, 2) << "whose chunk is to be forwarded";
-  EXPECT_EQ(waiting.worker, 0);
-  EXPECT_EQ(waiting.step, 1);
-  ranks.link(0, 1).holds_chunks = true;
-  EXPECT_EQ(ranks.run(), Outcome::stuck);
-  EXPECT_EQ(ranks.execution(1).waiting_for().rank, 0);
-  ranks.link(0, 1).holds_chunks = false;
-  EXPECT_EQ(ranks.run(), Outcome::done);
-  for (const int rank : {0, 1, 2}) EXPECT_EQ(ranks.execution(rank).waiting_for().rank, -1);
-}
-
-TEST(Execution, SaysWhoTakesNoMoreOfWhatAWorkerSends) {
-  Exercise exercise(reduces_all(2, 64));
-  FakeRanks ranks(2, {.chunk_limit = 64, .slots = 2});
-  ranks.load(exchange(), exercise);
-  ASSERT_TRUE(ranks.start(0).has_value());
-  ranks.link(0, 1).send_end().send(nullptr, 0, {});
-  ranks.link(0, 1).send_end().send(nullptr, 0, {});
-  ranks.advance(0);
-  const Execution::Waiting waiting = ranks.execution(0).waiting_for();
-  EXPECT_EQ(waiting.rank, 1);
-  EXPECT_EQ(waiting.worker, 0);
-  EXPECT_EQ(waiting.step, 0);
-}
-
-TEST(Execution, SaysWhoseReleaseAGuardedStepWaitsFor) {
-  Exercise exercise(reduces_all(2, 10));
-  FakeRanks ranks(2);
-  ranks.load(there_and_back(), exercise);
-  ranks.link(0, 1).copies = false;
-  ASSERT_TRUE(ranks.start(0).has_value());
-  ranks.advance(0);
-  const Execution::Waiting waiting = ranks.execution(0).waiting_for();
-  EXPECT_EQ(waiting.rank, 1);
-  EXPECT_EQ(waiting.step, -1) << "no step has begun";
-}
-
 TEST(Execution, ExposesNoBufferOfATwoSidedCall) {
   Exercise exercise(reduces_all(2, 10));
   FakeRanks ranks(2);
@@ -356,80 +306,31 @@ TEST(Execution, ExposesNoBufferOfATwoSidedCall) {
   for (const auto& buffer : ranks.execution(0).exposed()) EXPECT_TRUE(buffer.empty());
 }
 
-/// A recording of one communicator, in memory.
-class StepLog {
- public:
-  StepLog() : lines_(monitor::Map::bytes(kShape) / sizeof(Line) + 1), map_(lines_[0].bytes, kShape) {}
-
-  monitor::OperationLog log() { return {map_, &map_.communicator(0)}; }
-  std::uint64_t steps() const { return map_.communicator(0).step_count.get(); }
-  const monitor::StepRecord& step(std::uint64_t index) const { return map_.step(map_.communicator(0), index); }
-
- private:
-  struct alignas(64) Line {
-    std::byte bytes[64] = {};
-  };
-  static constexpr monitor::Shape kShape{1, 16, 16, 1, 16, 16};
-
-  std::vector<Line> lines_;
-  monitor::Map map_;
-};
-
-TEST(Execution, LogsEveryStep) {
-  for (const std::size_t count : {4, 32}) {  // in a straight line, and in two tiles
-    StepLog recording;
-    monitor::OperationLog log = recording.log();
-    Exercise exercise(reduces_all(2, count));
-    FakeRanks ranks(2, {.chunk_limit = 64, .slots = 2});
-    ranks.load(exchange(), exercise);
-    ranks.execution(1).observe(nullptr, &log);
-    const std::uint64_t begun = ticks();
-    ASSERT_EQ(ranks.run(), Outcome::done);
-    const std::uint64_t tiles = count / 16 + (count < 16 ? 1 : 0);
-    ASSERT_EQ(recording.steps(), 2 * tiles);
-    for (std::uint64_t i = 0; i < recording.steps(); ++i) {
-      const monitor::StepRecord& step = recording.step(i);
-      EXPECT_EQ(step.where.get(), i % 2 << 48) << "operation 0, worker 0";
-      EXPECT_EQ(step.tile.get(), i / 2);
-      EXPECT_GE(step.begun.get(), begun);
-      EXPECT_LE(step.begun.get() + step.duration.get(), ticks());
-    }
-  }
+TEST(Execution, ForgetsHowMuchItHadSentWhenAnotherCallBegins) {
+  const Task task{.collective = Collective::reduce, .ranks = 3, .count = 500, .root = 2};
+  Exercise first(task);
+  Exercise second(task);
+  FakeRanks ranks(3, {.chunk_limit = 64, .slots = 2});
+  ranks.load(line(0), first);
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  ranks.load(line(1), second);
+  EXPECT_EQ(ranks.run(), Outcome::done) << "on links that have sent less";
+  EXPECT_EQ(first.mistakes() + second.mistakes(), "");
 }
 
-TEST(Execution, RecordsItsProgress) {
-  for (const std::size_t count : {4, 32}) {
-    monitor::Active active;
-    Exercise exercise(reduces_all(2, count));
-    FakeRanks ranks(2, {.chunk_limit = 64, .slots = 2});
-    ranks.load(exchange(), exercise);
-    ranks.execution(0).observe(&active, nullptr);
-    ASSERT_TRUE(ranks.start(0).has_value());
-    ranks.advance(0);
-    EXPECT_EQ(active.progress[0].get(), 1u) << "one step of the first tile";
-    EXPECT_EQ(ranks.run(), Outcome::done);
-    EXPECT_EQ(active.progress[0].get(), (count == 4 ? 0u : std::uint64_t{1} << 32) + 2);
-  }
-}
-
-TEST(Execution, RecordsWhenItHeardOfAnotherRankAfterAWait) {
-  const auto met_after = [](int polls) {
-    monitor::Active active;
-    Exercise exercise(reduces_all(2, 4));
-    FakeRanks ranks(2);
-    ranks.load(exchange(), exercise);
-    ranks.execution(0).observe(&active, nullptr);
-    ranks.start_all();
-    for (int i = 0; i + 1 < polls; ++i) ranks.advance(0);
-    ranks.advance(1);
-    EXPECT_EQ(active.met.get(), 0u);
-    ranks.advance(0);
-    EXPECT_EQ(ranks.execution(0).state(), State::done);
-    return active.met.get();
-  };
-  EXPECT_EQ(met_after(63), 0u) << "what comes so soon was not waited for";
-  const std::uint64_t before = ticks();
-  EXPECT_GE(met_after(64), before);
+TEST(Execution, ForgetsWhichSendsItHadGuardedWhenAnotherCallBegins) {
+  const RankProgram sends = part({between(kNobody, 0, {send(input(0)), send(input(1)), send(input(2))})});
+  std::vector<Step> adds;
+  for (int chunk = 0; chunk < 3; ++chunk) adds.push_back(completing(recv_reduce(input(chunk), output(chunk))));
+  const RankProgram receives = part({between(1, kNobody, adds)});
+  Exercise first({Collective::reduce, 2, 500});
+  Exercise second(reduces_all(2, 100));
+  FakeRanks ranks(2, {.chunk_limit = 64, .slots = 2});
+  ranks.load(make_flat("many sends", {Collective::reduce, 2, 0, 3}, {receives, sends}), first);
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  ranks.load(there_and_back(1), second);
+  EXPECT_EQ(ranks.run(), Outcome::done) << "on links that have sent less";
+  EXPECT_EQ(first.mistakes() + second.mistakes(), "");
 }
 
 TEST(Execution, StartsAnewAfterAnotherCall) {
@@ -440,10 +341,16 @@ TEST(Execution, StartsAnewAfterAnotherCall) {
   Exercise second(reduces_all(2, 600));
   ranks.load(ring_all_reduce(2), second, 64);
   EXPECT_EQ(ranks.run(), Outcome::done);
-  Exercise third(reduces_all(2, 5));
-  ranks.load(exchange(), third);
+  Exercise small({Collective::reduce, 2, 4});
+  ranks.load(roundabout_reduce(), small);
   EXPECT_EQ(ranks.run(), Outcome::done);
-  EXPECT_EQ(first.mistakes() + second.mistakes() + third.mistakes(), "");
+  Exercise third({Collective::reduce, 2, 600});
+  ranks.load(roundabout_reduce(), third, 64);  // more scratch, and more workers than the second
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  Exercise fourth(reduces_all(2, 5));
+  ranks.load(exchange(), fourth);
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  EXPECT_EQ(first.mistakes() + second.mistakes() + third.mistakes() + fourth.mistakes(), "");
   EXPECT_EQ(ranks.execution(0).plan().name, "exchange");
 }
 

@@ -254,6 +254,30 @@ TEST(Failure, IsACallThatThePlanCannotCarry) {
   EXPECT_EQ(ranks.execution(0).state(), State::running);
 }
 
+TEST(Failure, ToStartExposesNothing) {
+  Exercise first({.ranks = 3, .count = 30});
+  Exercise odd({.collective = Collective::broadcast, .ranks = 3, .count = 33, .root = 2});
+  FakeRanks ranks(3);
+  ranks.load(direct_all_reduce(3), first);
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  ranks.load(through_scratch(), odd);
+  ASSERT_FALSE(ranks.start(0).has_value());
+  for (const auto& buffer : ranks.execution(0).exposed()) EXPECT_TRUE(buffer.empty()) << "those of the call before";
+}
+
+TEST(Failure, LeavesNothingThatTheNextCallWouldGoOnWith) {
+  TwoRanks two(64);
+  two.ranks.link(1, 0).recv_error = failure("the way is gone");
+  two.expect_failure(0, 1, "the way is gone");  // within its second step
+  Exercise second({.ranks = 2, .count = 64});
+  FakeRanks& ranks = two.ranks;
+  ranks.load(direct_all_reduce(2), second);
+  ASSERT_TRUE(ranks.start(0).has_value());
+  EXPECT_FALSE(ranks.advance(0)) << "rank 1 has not entered";
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  EXPECT_EQ(second.mistakes() + ranks.fault(), "");
+}
+
 TEST(RunState, KeepsTheFirstError) {
   RunState run;
   run.begin({3, 4});

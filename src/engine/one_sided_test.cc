@@ -41,19 +41,29 @@ TEST(OneSided, PullsWhatItCannotMap) {
   EXPECT_EQ(ranks.peers(0).pulls(), 7) << "rank 1's input, by tiles";
   EXPECT_EQ(ranks.peers(1).pulls(), 0);
   EXPECT_EQ(ranks.peers(2).pulls(), 7);
+  Exercise empty({.collective = Collective::all_gather, .ranks = 3, .count = 0});
+  ranks.load(made("direct_pull", Collective::all_gather, 3), empty);
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  EXPECT_EQ(ranks.peers(0).pulls(), 7) << "no bytes, no pull";
 }
 
 TEST(OneSided, PullsWhatItReducesPieceByPiece) {
   constexpr std::size_t kCount = 40000;  // 160,000 bytes: two pieces
-  for (const int mapped : {0, 1, 2, 3}) {
+  FakeRanks ranks(3);
+  for (const int mapped : {3, 2, 1, 0}) {
     Exercise exercise({.collective = Collective::reduce_scatter, .ranks = 3, .count = kCount});
-    FakeRanks ranks(3);
     ranks.load(made("direct_pull", Collective::reduce_scatter, 3), exercise);
-    for (int rank = mapped; rank < 3; ++rank) ranks.peers(rank).is_mapped = false;
+    std::vector<int> pulls_before;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.peers(rank).is_mapped = rank < mapped;
+      pulls_before.push_back(ranks.peers(rank).pulls());
+    }
     EXPECT_EQ(ranks.run(), Outcome::done);
     EXPECT_EQ(exercise.mistakes() + ranks.fault(), "") << mapped << " ranks are mapped";
-    for (int rank = 0; rank < 3; ++rank)
-      EXPECT_EQ(ranks.peers(rank).pulls(), 2 * (3 - mapped - (rank < mapped ? 0 : 1)));
+    for (int rank = 0; rank < 3; ++rank) {
+      const int pulled_peers = 3 - mapped - (rank < mapped ? 0 : 1);
+      EXPECT_EQ(ranks.peers(rank).pulls() - pulls_before[static_cast<std::size_t>(rank)], 2 * pulled_peers);
+    }
   }
 }
 
@@ -109,6 +119,33 @@ TEST(OneSided, WakesItsNeighboursWhenItEnters) {
   EXPECT_EQ(ranks.peers(1).rung(), (std::vector<int>{0, 2}));
 }
 
+TEST(OneSided, WakesNeighboursThatItDoesNotTouch) {
+  Exercise exercise({.collective = Collective::broadcast, .ranks = 3, .count = 30});
+  FakeRanks ranks(3);
+  ranks.load(made("direct_push", Collective::broadcast, 3), exercise);
+  ASSERT_TRUE(ranks.start(1).has_value());
+  EXPECT_EQ(ranks.peers(1).rung(), (std::vector<int>{0}));
+}
+
+/// Returns when rank 1 heard of rank 0, which enters and runs after many polls; 0: it was not recorded.
+std::uint64_t heard_after_a_wait(const char* algorithm) {
+  Exercise exercise({.collective = Collective::broadcast, .ranks = 2, .count = 30});
+  FakeRanks ranks(2);
+  ranks.load(made(algorithm, Collective::broadcast, 2), exercise);
+  monitor::Active active;
+  ranks.execution(1).observe(&active, nullptr);
+  EXPECT_TRUE(ranks.start(1).has_value());
+  for (int i = 0; i < 100; ++i) ranks.advance(1);
+  EXPECT_EQ(active.met.get(), 0u);
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  return active.met.get();
+}
+
+TEST(OneSided, RecordsWhenAPeerEnteredOrSignalledAfterAWait) {
+  EXPECT_NE(heard_after_a_wait("direct_pull"), 0u) << "it entered";
+  EXPECT_NE(heard_after_a_wait("direct_push"), 0u) << "it signalled";
+}
+
 TEST(OneSided, WritesIntoBuffersOfPeersOnlyIfItMay) {
   Exercise exercise({.ranks = 2, .count = 30});
   FakeRanks ranks(2);
@@ -139,13 +176,15 @@ TEST(OneSided, StagesTileByTile) {
 }
 
 TEST(OneSided, KeepsToOneHalfOfTheStageIfRanksDoNotHearOfAll) {
-  Exercise exercise({.collective = Collective::broadcast, .ranks = 3, .count = 500});
+  Exercise exercise({.collective = Collective::broadcast, .ranks = 3, .count = 600});
   FakeRanks ranks(3, {.stage_bytes = 512}, 1);
   ranks.load(made("staged", Collective::broadcast, 3), exercise);
   EXPECT_EQ(ranks.run(), Outcome::done);
   EXPECT_EQ(exercise.mistakes() + ranks.fault(), "");
-  EXPECT_EQ(ranks.peers(0).turns(), 4);
+  EXPECT_EQ(ranks.peers(0).turns(), 5);
   EXPECT_EQ(ranks.peers(0).half(), 0);
+  EXPECT_EQ(ranks.peers(0).stage_bytes_read(), 0u) << "the root reads no stage of others";
+  EXPECT_EQ(ranks.peers(1).stage_bytes_read(), 2400u);
   EXPECT_EQ(ranks.peers(0).operations_left(), 0);
 }
 
@@ -263,6 +302,21 @@ TEST(TwoPlans, AreChosenFromAnewByEveryOperation) {
   plans.ranks.peers(1).is_mapped = true;
   plans.expect_that_all_run("direct_push");
   EXPECT_EQ(second.mistakes() + third.mistakes(), "");
+}
+
+TEST(TwoPlans, AreForgottenByTheNextCall) {
+  TwoPlans plans("staged");
+  plans.expect_that_all_run("direct_push");
+  Exercise second({.ranks = 3, .count = 100, .seed = 2});
+  plans.ranks.load(made("staged", Collective::all_reduce, 3), second);
+  plans.expect_that_all_run("staged");
+  EXPECT_EQ(second.mistakes(), "");
+}
+
+TEST(TwoPlans, WakeTheNeighboursInBoth) {
+  TwoPlans plans("oneshot");
+  ASSERT_TRUE(plans.ranks.start(1).has_value());
+  EXPECT_EQ(plans.ranks.peers(1).rung(), (std::vector<int>{0, 2}));
 }
 
 TEST(TwoPlans, RecordWhichOneRuns) {

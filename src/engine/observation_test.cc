@@ -1,0 +1,198 @@
+// What others see of an operation that runs: whom it waits for, its progress, and its steps in the log.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/execution.hpp"
+#include "engine/fake_ranks_test_kit.hpp"
+#include "monitor/operation_log.hpp"
+#include "program/check/check_programs_test_kit.hpp"
+
+namespace tutti {
+namespace {
+
+using namespace check_programs;
+using State = Execution::State;
+
+Task reduces_all(int ranks, std::size_t count) { return {.ranks = ranks, .count = count}; }
+
+/// Every rank sends to the next one before it receives.
+Program ring_of_sends() {
+  std::vector<RankProgram> parts;
+  for (int rank = 0; rank < 3; ++rank)
+    parts.push_back(part({between((rank + 2) % 3, (rank + 1) % 3, {send(input(0)), recv(output((rank + 2) % 3))})}));
+  return make_flat("ring of sends", {Collective::all_gather, 3, 0, 1}, parts);
+}
+
+TEST(Execution, SaysWhomItWaitsForInAStraightLine) {
+  Exercise exercise(reduces_all(2, 4));
+  FakeRanks ranks(2, {.chunk_limit = 4096, .slots = 1});
+  ranks.load(exchange(), exercise);
+  ranks.start_all();
+  ranks.link(0, 1).holds_chunks = true;
+  ranks.advance(1);
+  EXPECT_EQ(ranks.execution(1).waiting_for().rank, 0);
+  EXPECT_EQ(ranks.execution(1).waiting_for().worker, 0);
+  EXPECT_EQ(ranks.execution(1).waiting_for().step, 1);
+  ranks.advance(0);
+  EXPECT_EQ(ranks.execution(0).waiting_for().rank, 1);
+  EXPECT_EQ(ranks.execution(0).waiting_for().worker, -1) << "no step, but the release of memory";
+  ranks.execution(0).restart({7, 7}, exercise.call(0).send, exercise.call(0).recv);
+  ranks.advance(0);
+  EXPECT_EQ(ranks.execution(0).waiting_for().step, 0) << "the link has no credit";
+  EXPECT_EQ(ranks.execution(0).waiting_for().rank, 1);
+}
+
+TEST(Execution, SaysWhoseChunkAStraightLineWaitsFor) {
+  Exercise exercise({Collective::all_gather, 3, 4});
+  FakeRanks ranks(3);
+  ranks.load(ring_of_sends(), exercise);
+  ASSERT_TRUE(ranks.start(0).has_value());
+  ranks.advance(0);
+  EXPECT_EQ(ranks.link(0, 1).sent(), 1u);
+  EXPECT_EQ(ranks.execution(0).waiting_for().rank, 2) << "and not rank 1, to whom the same worker sends";
+}
+
+TEST(Execution, SaysWhomAWorkerWaitsFor) {
+  Exercise exercise(reduces_all(3, 300));
+  FakeRanks ranks(3, {.chunk_limit = 64, .slots = 2});
+  ranks.load(ring_all_reduce(3), exercise);
+  ASSERT_TRUE(ranks.start(0).has_value());
+  ranks.advance(0);
+  Execution::Waiting waiting = ranks.execution(0).waiting_for();
+  EXPECT_EQ(waiting.rank, 2) << "whose chunk is to be forwarded";
+  EXPECT_EQ(waiting.worker, 0);
+  EXPECT_EQ(waiting.step, 1);
+  ranks.link(0, 1).holds_chunks = true;
+  EXPECT_EQ(ranks.run(), Outcome::stuck);
+  EXPECT_EQ(ranks.execution(1).waiting_for().rank, 0);
+  ranks.link(0, 1).holds_chunks = false;
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(ranks.execution(rank).waiting_for().rank, -1);
+}
+
+TEST(Execution, SaysWhoTakesNoMoreOfWhatAWorkerSends) {
+  Exercise exercise(reduces_all(2, 64));
+  FakeRanks ranks(2, {.chunk_limit = 64, .slots = 2});
+  ranks.load(exchange(), exercise);
+  ASSERT_TRUE(ranks.start(0).has_value());
+  ranks.link(0, 1).send_end().send(nullptr, 0, {});
+  ranks.link(0, 1).send_end().send(nullptr, 0, {});
+  ranks.advance(0);
+  const Execution::Waiting waiting = ranks.execution(0).waiting_for();
+  EXPECT_EQ(waiting.rank, 1);
+  EXPECT_EQ(waiting.worker, 0);
+  EXPECT_EQ(waiting.step, 0);
+}
+
+TEST(Execution, SaysWhoseReleaseAGuardedStepWaitsFor) {
+  Exercise exercise({.ranks = 2, .count = 10, .in_place = true});
+  FakeRanks ranks(2);
+  ranks.load(exchange(), exercise);
+  ranks.link(0, 1).copies = false;
+  ASSERT_TRUE(ranks.start(0).has_value());
+  ranks.advance(0);
+  const Execution::Waiting waiting = ranks.execution(0).waiting_for();
+  EXPECT_EQ(waiting.rank, 1);
+  EXPECT_EQ(waiting.step, -1) << "no step has begun";
+}
+
+/// A recording of one communicator, in memory.
+class StepLog {
+ public:
+  StepLog() : lines_(monitor::Map::bytes(kShape) / sizeof(Line) + 1), map_(lines_[0].bytes, kShape) {}
+
+  monitor::OperationLog log() { return {map_, &map_.communicator(0)}; }
+  std::uint64_t steps() const { return map_.communicator(0).step_count.get(); }
+  const monitor::StepRecord& step(std::uint64_t index) const { return map_.step(map_.communicator(0), index); }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64] = {};
+  };
+  static constexpr monitor::Shape kShape{1, 16, 16, 1, 16, 16};
+
+  std::vector<Line> lines_;
+  monitor::Map map_;
+};
+
+TEST(Execution, LogsEveryStep) {
+  for (const std::size_t count : {4, 32}) {  // in a straight line, and in two tiles
+    StepLog recording;
+    monitor::OperationLog log = recording.log();
+    Exercise exercise(reduces_all(2, count));
+    FakeRanks ranks(2, {.chunk_limit = 64, .slots = 2});
+    ranks.load(exchange(), exercise);
+    ranks.execution(1).observe(nullptr, &log);
+    const std::uint64_t begun = ticks();
+    ASSERT_EQ(ranks.run(), Outcome::done);
+    const std::uint64_t tiles = count / 16 + (count < 16 ? 1 : 0);
+    ASSERT_EQ(recording.steps(), 2 * tiles);
+    for (std::uint64_t i = 0; i < recording.steps(); ++i) {
+      const monitor::StepRecord& step = recording.step(i);
+      EXPECT_EQ(step.where.get(), i % 2 << 48) << "operation 0, worker 0";
+      EXPECT_EQ(step.tile.get(), i / 2);
+      EXPECT_GE(step.begun.get(), begun);
+      EXPECT_LE(step.begun.get() + step.duration.get(), ticks());
+    }
+  }
+}
+
+TEST(Execution, RecordsItsProgress) {
+  for (const std::size_t count : {4, 32}) {
+    monitor::Active active;
+    Exercise exercise(reduces_all(2, count));
+    FakeRanks ranks(2, {.chunk_limit = 64, .slots = 2});
+    ranks.load(exchange(), exercise);
+    ranks.execution(0).observe(&active, nullptr);
+    ASSERT_TRUE(ranks.start(0).has_value());
+    ranks.advance(0);
+    EXPECT_EQ(active.progress[0].get(), 1u) << "one step of the first tile";
+    EXPECT_EQ(ranks.run(), Outcome::done);
+    EXPECT_EQ(active.progress[0].get(), (count == 4 ? 0u : std::uint64_t{1} << 32) + 2);
+  }
+}
+
+TEST(Execution, RecordsWhenItHeardOfAnotherRankAfterAWait) {
+  const auto met_after = [](int polls) {
+    monitor::Active active;
+    Exercise exercise(reduces_all(2, 4));
+    FakeRanks ranks(2);
+    ranks.load(exchange(), exercise);
+    ranks.execution(0).observe(&active, nullptr);
+    ranks.start_all();
+    for (int i = 0; i + 1 < polls; ++i) ranks.advance(0);
+    ranks.advance(1);
+    EXPECT_EQ(active.met.get(), 0u);
+    ranks.advance(0);
+    EXPECT_EQ(ranks.execution(0).state(), State::done);
+    return active.met.get();
+  };
+  EXPECT_EQ(met_after(63), 0u) << "what comes so soon was not waited for";
+  const std::uint64_t before = ticks();
+  EXPECT_GE(met_after(64), before);
+}
+
+TEST(Execution, RecordsWhenItHeardOfAnotherRankInEachOperation) {
+  monitor::Active active;
+  Exercise exercise(reduces_all(2, 4));
+  FakeRanks ranks(2);
+  ranks.load(exchange(), exercise);
+  ranks.execution(0).observe(&active, nullptr);
+  const auto met_after = [&](int polls) {
+    active.met.set(0);
+    for (const int rank : {0, 1}) EXPECT_TRUE(ranks.start(rank).has_value());
+    for (int i = 0; i + 1 < polls; ++i) ranks.advance(0);
+    ranks.advance(1);
+    ranks.advance(0);
+    ranks.advance(1);
+    ranks.load_next(exercise);
+    return active.met.get();
+  };
+  EXPECT_NE(met_after(100), 0u);
+  EXPECT_EQ(met_after(2), 0u) << "the wait before does not count";
+  EXPECT_NE(met_after(100), 0u);
+}
+
+}  // namespace
+}  // namespace tutti
