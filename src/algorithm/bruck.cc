@@ -15,7 +15,7 @@ void all_gather(PartBuilder& part) {
   part.local().copy(input(0), part_of(held, 0));
   for (int distance = 1; distance < ranks; distance *= 2) {
     const int blocks = std::min(distance, ranks - distance);
-    const Exchange round =
+    const ExchangeWorkers round =
         exchange_with(part, (rank - distance + ranks) % ranks, (rank + distance) % ranks, blocks == 1);
     round.sender.send(part_of(held, 0, blocks));
     round.receiver.recv(part_of(held, distance, blocks));
@@ -44,7 +44,7 @@ void all_to_all(PartBuilder& part) {
       part.local().copy(block, part_of(packed, i));
       block = part_of(landed, i);
     }
-    const Exchange round = exchange_with(part, (rank + hop) % ranks, (rank - hop + ranks) % ranks, blocks == 1);
+    const ExchangeWorkers round = exchange_with(part, (rank + hop) % ranks, (rank - hop + ranks) % ranks, blocks == 1);
     round.sender.send(part_of(packed, 0, blocks));
     round.receiver.recv(landed);
   }
@@ -61,7 +61,7 @@ bool bruck_supports(Collective collective, const Layout&) {
 Result<Program> make_bruck(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
   return assemble({.name = "bruck",
                    .shape = shape_of(collective, layout, options),
-                   .tell = collective == Collective::all_gather ? all_gather : all_to_all},
+                   .emit = collective == Collective::all_gather ? all_gather : all_to_all},
                   options.instances);
 }
 

@@ -233,7 +233,7 @@ Program assemble(Recipe recipe, int instances) {
   }
   program.part = [recipe = std::move(recipe), instances](int rank) {
     PartBuilder builder(recipe.shape, rank, recipe.in_place);
-    recipe.tell(builder);
+    recipe.emit(builder);
     RankProgram one = std::move(builder).finish();
     if (instances == 1) return one;
     return Replicator(recipe.shape, recipe.channels, instances).replicate(one);

@@ -1,4 +1,4 @@
-// Writes one rank's part of a program the way a person would tell it: one thing after the other.
+// Writes one rank's part of a program the way a person would describe it: one thing after the other.
 //
 // Steps go to workers by the peers they talk to. The builder remembers which step last wrote and read each of the
 // rank's own cells, and adds the dependencies between workers that keep the told order where it matters; cells that
@@ -98,14 +98,14 @@ class PartBuilder {
 /// The output chunk that `rank`'s input chunk is when the collective runs in place; -1: none.
 int aliased_output(const Shape& shape, int rank, int input_chunk);
 
-/// What a generator says of a program; `tell` writes the part of the builder's rank.
+/// A program as a generator describes it; `emit` writes the part of the builder's rank.
 struct Recipe {
   std::string name;
   Shape shape;
   bool in_place = true;
   bool one_sided = false;
-  int channels = 1;  // channels `tell` uses
-  std::function<void(PartBuilder&)> tell;
+  int channels = 1;  // channels `emit` uses
+  std::function<void(PartBuilder&)> emit;
 };
 
 /// The program of `instances` copies of the recipe side by side, each on its own channels and its own share of every

@@ -68,13 +68,13 @@ TEST(AliasedOutput, IsWhereEachCollectivePutsInputInPlace) {
 }
 
 TEST(Assemble, GivesEachInstanceItsOwnChannelsChunksAndDependencies) {
-  const auto tell = [](PartBuilder& part) {
+  const auto emit = [](PartBuilder& part) {
     const int peer = 1 - part.rank();
     part.local().copy(input(0), output(part.rank()));
     part.worker(peer, kNobody).send(output(part.rank()));
     part.worker(kNobody, peer).recv(output(peer));
   };
-  const Program program = assemble({.name = "gather", .shape = {Collective::all_gather, 2, 0, 1}, .tell = tell}, 2);
+  const Program program = assemble({.name = "gather", .shape = {Collective::all_gather, 2, 0, 1}, .emit = emit}, 2);
   EXPECT_EQ(program.shape.chunks, 2);
   const RankProgram part = program.part(1);
   ASSERT_EQ(part.workers.size(), 6u);
@@ -85,11 +85,11 @@ TEST(Assemble, GivesEachInstanceItsOwnChannelsChunksAndDependencies) {
 }
 
 TEST(Assemble, SplitsStepsOnManyCellsWhereThereAreSeveralInstances) {
-  const auto tell = [](PartBuilder& part) {
+  const auto emit = [](PartBuilder& part) {
     if (part.rank() == 0) return part.worker(1, kNobody).send(input(0, 3));
     part.worker(kNobody, 0).recv(output(0, 3));
   };
-  const Recipe recipe{.name = "move", .shape = {Collective::point_to_point, 2, 0, 3}, .tell = tell};
+  const Recipe recipe{.name = "move", .shape = {Collective::point_to_point, 2, 0, 3}, .emit = emit};
   EXPECT_EQ(assemble(recipe, 1).part(1).workers[0].steps.size(), 1u);
   const RankProgram part = assemble(recipe, 2).part(1);
   ASSERT_EQ(part.workers.size(), 2u);

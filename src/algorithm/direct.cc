@@ -95,7 +95,7 @@ void point_to_point(PartBuilder& part) {
   part.local().signal(0);
 }
 
-constexpr Teller kTellers[] = {
+constexpr Emitter kEmitters[] = {
     {Collective::all_reduce, all_reduce},
     {Collective::reduce, reduce},
     {Collective::reduce_scatter, reduce_scatter},
@@ -172,7 +172,7 @@ void point_to_point(PartBuilder& part) {
   part.local().signal(1);
 }
 
-constexpr Teller kTellers[] = {
+constexpr Emitter kEmitters[] = {
     {Collective::all_reduce, all_reduce},
     {Collective::reduce, reduce},
     {Collective::all_gather, all_gather},
@@ -230,7 +230,7 @@ int chunks_for(Collective collective, const Layout& layout) {
 }  // namespace
 
 bool direct_pull_supports(Collective collective, const Layout& layout) {
-  return find_teller(pull::kTellers, collective) != nullptr && on_one_host(collective, layout);
+  return find_emitter(pull::kEmitters, collective) != nullptr && on_one_host(collective, layout);
 }
 
 Result<Program> make_direct_pull(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
@@ -239,12 +239,12 @@ Result<Program> make_direct_pull(Collective collective, const Layout& layout, co
                    .shape = shape_of(collective, layout, options, chunks_for(collective, layout)),
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
-                   .tell = find_teller(pull::kTellers, collective)},
+                   .emit = find_emitter(pull::kEmitters, collective)},
                   options.instances);
 }
 
 bool direct_push_supports(Collective collective, const Layout& layout) {
-  return find_teller(push::kTellers, collective) != nullptr && on_one_host(collective, layout);
+  return find_emitter(push::kEmitters, collective) != nullptr && on_one_host(collective, layout);
 }
 
 Result<Program> make_direct_push(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
@@ -252,7 +252,7 @@ Result<Program> make_direct_push(Collective collective, const Layout& layout, co
                    .shape = shape_of(collective, layout, options, chunks_for(collective, layout)),
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
-                   .tell = find_teller(push::kTellers, collective)},
+                   .emit = find_emitter(push::kEmitters, collective)},
                   options.instances);
 }
 
@@ -264,7 +264,7 @@ Result<Program> make_direct_split(Collective collective, const Layout& layout, c
   return assemble({.name = "direct_split",
                    .shape = shape_of(collective, layout, options, layout.ranks()),
                    .one_sided = true,
-                   .tell = split_broadcast},
+                   .emit = split_broadcast},
                   options.instances);
 }
 
@@ -276,7 +276,7 @@ Result<Program> make_direct_oneshot(Collective collective, const Layout& layout,
   return assemble({.name = "direct_oneshot",
                    .shape = shape_of(collective, layout, options),
                    .one_sided = true,
-                   .tell = oneshot_all_reduce},
+                   .emit = oneshot_all_reduce},
                   options.instances);
 }
 

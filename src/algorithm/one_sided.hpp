@@ -1,4 +1,5 @@
-// What one-sided algorithms share: meetings of the ranks of a host, and tables of what tells each collective.
+// What one-sided algorithms share: meetings of the ranks of a host, and tables of the functions that write each
+// collective.
 #pragma once
 
 #include <span>
@@ -8,16 +9,16 @@
 
 namespace tutti::generate {
 
-/// What writes a rank's part for a collective.
-struct Teller {
+/// The function that writes a rank's part for a collective.
+struct Emitter {
   Collective collective;
-  void (*tell)(PartBuilder&);
+  void (*emit)(PartBuilder&);
 };
 
-/// Null where the algorithm has none for the collective.
-inline auto find_teller(std::span<const Teller> tellers, Collective collective) -> void (*)(PartBuilder&) {
-  for (const Teller& each : tellers)
-    if (each.collective == collective) return each.tell;
+/// Returns null if the algorithm has none for the collective.
+inline auto find_emitter(std::span<const Emitter> emitters, Collective collective) -> void (*)(PartBuilder&) {
+  for (const Emitter& each : emitters)
+    if (each.collective == collective) return each.emit;
   return nullptr;
 }
 

@@ -102,7 +102,7 @@ void point_to_point(PartBuilder& part) {
     part.worker(kNobody, 0).recv(output(0));
 }
 
-void tell(PartBuilder& part) {
+void emit(PartBuilder& part) {
   switch (part.shape().collective) {
     case Collective::all_reduce:
     case Collective::barrier:
@@ -134,7 +134,7 @@ bool oneshot_supports(Collective collective, const Layout& layout) {
 }
 
 Result<Program> make_oneshot(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
-  return assemble({.name = "oneshot", .shape = shape_of(collective, layout, options), .tell = tell}, options.instances);
+  return assemble({.name = "oneshot", .shape = shape_of(collective, layout, options), .emit = emit}, options.instances);
 }
 
 }  // namespace tutti::generate

@@ -11,7 +11,7 @@ Group Group::of(std::vector<int> members, int rank) {
   return {std::move(members), position};
 }
 
-Exchange exchange_with(PartBuilder& part, int to, int from, bool single_chunk, int channel) {
+ExchangeWorkers exchange_with(PartBuilder& part, int to, int from, bool single_chunk, int channel) {
   if (single_chunk) {
     const WorkerRef both = part.worker(to, from, channel);
     return {both, both};

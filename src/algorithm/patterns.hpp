@@ -30,11 +30,11 @@ using CellListOf = std::function<std::vector<Cells>(int position)>;
 
 /// Sends to one rank and receives from one, both within one worker where a single chunk goes each way: two chunks
 /// that wait for each other's slots would block a worker that does both.
-struct Exchange {
+struct ExchangeWorkers {
   WorkerRef sender;
   WorkerRef receiver;
 };
-Exchange exchange_with(PartBuilder& part, int to, int from, bool single_chunk, int channel = 0);
+ExchangeWorkers exchange_with(PartBuilder& part, int to, int from, bool single_chunk, int channel = 0);
 
 /// Member q gets `share(q)` of every other member, which lands there in `into(sender)`. Peers are taken in the order of
 /// their distance, so that no member is everybody's first target.

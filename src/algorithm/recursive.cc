@@ -43,7 +43,7 @@ class Members {
 /// The first of the `size` aligned members that `member` belongs to.
 int aligned(int member, int size) { return member & ~(size - 1); }
 
-Exchange exchange_with_member(PartBuilder& part, const Members& members, int member, int chunks) {
+ExchangeWorkers exchange_with_member(PartBuilder& part, const Members& members, int member, int chunks) {
   const int peer = members.rank_of(member);
   return exchange_with(part, peer, peer, chunks == 1);
 }
@@ -69,7 +69,7 @@ void all_reduce_by_doubling(PartBuilder& part) {
   }
   for (int distance = 1; distance < members.count(); distance *= 2) {
     const int other = members.self() ^ distance;
-    const Exchange partner = exchange_with_member(part, members, other, 1);
+    const ExchangeWorkers partner = exchange_with_member(part, members, other, 1);
     partner.sender.send(sum);
     partner.receiver.recv_reduce(sum, output(0),
                                  {.local_first = members.self() < other, .completes = distance * 2 == members.count()});
@@ -94,7 +94,7 @@ void all_reduce_by_halving(PartBuilder& part) {
     const int half = sum.count / 2;
     const bool keep_lower = members.self() < other;
     const Cells kept = part_of(sum, keep_lower ? 0 : half, half);
-    const Exchange partner = exchange_with_member(part, members, other, half);
+    const ExchangeWorkers partner = exchange_with_member(part, members, other, half);
     partner.sender.send(part_of(sum, keep_lower ? half : 0, half));
     partner.receiver.recv_reduce(kept, output(kept.first, half),
                                  {.local_first = members.self() < other, .completes = half == 1});
@@ -103,7 +103,7 @@ void all_reduce_by_halving(PartBuilder& part) {
   for (int distance = chunks / 2; distance > 0; distance /= 2) {
     const int other = members.self() ^ distance;
     const bool is_lower = members.self() < other;
-    const Exchange partner = exchange_with_member(part, members, other, sum.count);
+    const ExchangeWorkers partner = exchange_with_member(part, members, other, sum.count);
     partner.sender.send(sum);
     partner.receiver.recv(output(sum.first + (is_lower ? sum.count : -sum.count), sum.count));
     sum = output(is_lower ? sum.first : sum.first - sum.count, 2 * sum.count);
@@ -134,7 +134,7 @@ void all_gather_by_doubling(PartBuilder& part) {
     const int other = members.self() ^ distance;
     const Cells held = members.blocks(all, aligned(members.self(), distance), distance);
     const Cells wanted = members.blocks(all, aligned(other, distance), distance);
-    const Exchange partner = exchange_with_member(part, members, other, std::max(held.count, wanted.count));
+    const ExchangeWorkers partner = exchange_with_member(part, members, other, std::max(held.count, wanted.count));
     partner.sender.send(held);
     partner.receiver.recv(wanted);
   }
@@ -158,7 +158,7 @@ void reduce_scatter_by_halving(PartBuilder& part) {
     const Cells kept = members.blocks(all, aligned(members.self(), distance), distance);
     const bool last = distance == 1;
     const Cells result = last && kept.count == 1 ? output(0) : part_of(sums, kept.first - all.first, kept.count);
-    const Exchange partner = exchange_with_member(part, members, other, std::max(given.count, kept.count));
+    const ExchangeWorkers partner = exchange_with_member(part, members, other, std::max(given.count, kept.count));
     partner.sender.send(given);
     partner.receiver.recv_reduce(kept, result, {.local_first = members.self() < other, .completes = last});
     all = sums;
@@ -180,7 +180,7 @@ Result<Program> make_recursive_doubling(Collective collective, const Layout& lay
   const bool gathers = collective == Collective::all_gather;
   return assemble({.name = "recursive_doubling",
                    .shape = shape_of(collective, layout, options),
-                   .tell = gathers ? all_gather_by_doubling : all_reduce_by_doubling},
+                   .emit = gathers ? all_gather_by_doubling : all_reduce_by_doubling},
                   options.instances);
 }
 
@@ -189,7 +189,7 @@ bool halving_doubling_supports(Collective collective, const Layout&) { return co
 Result<Program> make_halving_doubling(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
   return assemble({.name = "halving_doubling",
                    .shape = shape_of(collective, layout, options, power_of_two_below(layout.ranks())),
-                   .tell = all_reduce_by_halving},
+                   .emit = all_reduce_by_halving},
                   options.instances);
 }
 
@@ -199,7 +199,7 @@ bool recursive_halving_supports(Collective collective, const Layout&) {
 
 Result<Program> make_recursive_halving(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
   return assemble(
-      {.name = "recursive_halving", .shape = shape_of(collective, layout, options), .tell = reduce_scatter_by_halving},
+      {.name = "recursive_halving", .shape = shape_of(collective, layout, options), .emit = reduce_scatter_by_halving},
       options.instances);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Order = std::shared_ptr<const std::vector<int>>;
 
-void tell(PartBuilder& part, const Order& order) {
+void emit(PartBuilder& part, const Order& order) {
   const Group ring = Group::of(*order, part.rank());
   const auto position_of_root = [&] { return Group::of(*order, part.shape().root).position; };
   switch (part.shape().collective) {
@@ -44,7 +44,7 @@ Result<Program> make_ring(Collective collective, const Layout& layout, const Alg
   const auto order = std::make_shared<const std::vector<int>>(ring_order(layout));
   return assemble({.name = "ring",
                    .shape = shape_of(collective, layout, options, chunks),
-                   .tell = [order](PartBuilder& part) { tell(part, order); }},
+                   .emit = [order](PartBuilder& part) { emit(part, order); }},
                   options.instances);
 }
 

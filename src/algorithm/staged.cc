@@ -104,7 +104,7 @@ void broadcast(PartBuilder& part) {
   wait_for_others(part);
 }
 
-constexpr Teller kTellers[] = {
+constexpr Emitter kEmitters[] = {
     {Collective::all_reduce, all_reduce},         {Collective::reduce, reduce},
     {Collective::reduce_scatter, reduce_scatter}, {Collective::all_gather, all_gather},
     {Collective::all_to_all, all_to_all},         {Collective::broadcast, broadcast},
@@ -113,7 +113,7 @@ constexpr Teller kTellers[] = {
 }  // namespace
 
 bool staged_supports(Collective collective, const Layout& layout) {
-  return find_teller(kTellers, collective) != nullptr && layout.hosts() == 1;
+  return find_emitter(kEmitters, collective) != nullptr && layout.hosts() == 1;
 }
 
 Result<Program> make_staged(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
@@ -122,7 +122,7 @@ Result<Program> make_staged(Collective collective, const Layout& layout, const A
                    .shape = shape_of(collective, layout, options, shares ? layout.ranks() : 1),
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
-                   .tell = find_teller(kTellers, collective)},
+                   .emit = find_emitter(kEmitters, collective)},
                   options.instances);
 }
 

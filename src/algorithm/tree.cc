@@ -74,7 +74,7 @@ void binomial_scatter(PartBuilder& part, const BinomialPlace& place) {
   part.local().copy(part_of(held, part.rank() - place.first), output(0));
 }
 
-void tell_binomial(PartBuilder& part) {
+void emit_binomial(PartBuilder& part) {
   const BinomialPlace place = binomial_place(part.ranks(), part.shape().root, part.rank());
   switch (part.shape().collective) {
     case Collective::broadcast:
@@ -141,7 +141,7 @@ TreePlace rooted_place(const std::vector<int>& order, int root, int rank, int tr
   return place;
 }
 
-void tell_double_tree(PartBuilder& part, const std::vector<int>& order) {
+void emit_double_tree(PartBuilder& part, const std::vector<int>& order) {
   const Collective collective = part.shape().collective;
   for (int tree = 0; tree < 2; ++tree) {
     const TreePlace place = collective == Collective::all_reduce
@@ -160,7 +160,7 @@ void tell_double_tree(PartBuilder& part, const std::vector<int>& order) {
 bool binomial_supports(Collective collective, const Layout&) { return has_root(collective); }
 
 Result<Program> make_binomial(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
-  return assemble({.name = "binomial", .shape = shape_of(collective, layout, options), .tell = tell_binomial},
+  return assemble({.name = "binomial", .shape = shape_of(collective, layout, options), .emit = emit_binomial},
                   options.instances);
 }
 
@@ -174,7 +174,7 @@ Result<Program> make_double_tree(Collective collective, const Layout& layout, co
   return assemble({.name = "double_tree",
                    .shape = shape_of(collective, layout, options, 2),
                    .channels = 2,
-                   .tell = [order](PartBuilder& part) { tell_double_tree(part, *order); }},
+                   .emit = [order](PartBuilder& part) { emit_double_tree(part, *order); }},
                   options.instances);
 }
 

@@ -225,7 +225,7 @@ void all_to_all(PartBuilder& part, const Seat& seat) {
   pairwise(part, seat.on_rail, CellListOf(share_of_host), CellListOf(blocks_from), kBefore);
 }
 
-void tell(PartBuilder& part, const Grid& grid) {
+void emit(PartBuilder& part, const Grid& grid) {
   const Seat seat = seat_of(grid, part.rank());
   switch (part.shape().collective) {
     case Collective::all_reduce:
@@ -272,7 +272,7 @@ Result<Program> make_two_level(Collective collective, const Layout& layout, cons
   return assemble({.name = "two_level",
                    .shape = shape_of(collective, layout, options, chunks_for(collective, *grid)),
                    .channels = kChannels,
-                   .tell = [grid](PartBuilder& part) { tell(part, *grid); }},
+                   .emit = [grid](PartBuilder& part) { emit(part, *grid); }},
                   options.instances);
 }
 

@@ -26,7 +26,7 @@ constexpr std::uint64_t kNcclSlot = 512 << 10;
 using Channels = std::shared_ptr<const std::vector<ReferenceChannel>>;
 
 /// One channel's share of a ring: chunk `channel` of each of `count` in a block, or of as many in a shard.
-void tell_ring_channel(PartBuilder& part, const std::vector<int>& order, int channel, int count) {
+void emit_ring_channel(PartBuilder& part, const std::vector<int>& order, int channel, int count) {
   const Group ring = Group::of(order, part.rank());
   const auto position_of_root = [&] { return Group::of(order, part.shape().root).position; };
   const auto of_block = [&](int position) { return ring.rank_at(position) * count + channel; };
@@ -49,10 +49,10 @@ void tell_ring_channel(PartBuilder& part, const std::vector<int>& order, int cha
   }
 }
 
-void tell_rings(PartBuilder& part, const std::vector<ReferenceChannel>& channels) {
+void emit_rings(PartBuilder& part, const std::vector<ReferenceChannel>& channels) {
   const int count = static_cast<int>(channels.size());
   for (int channel = 0; channel < count; ++channel)
-    tell_ring_channel(part, channels[static_cast<std::size_t>(channel)].ring, channel, count);
+    emit_ring_channel(part, channels[static_cast<std::size_t>(channel)].ring, channel, count);
   if (part.shape().collective == Collective::all_gather)
     part.local().copy(input(0, count), output(part.rank() * count, count));
   if (part.shape().collective == Collective::broadcast && part.rank() == part.shape().root)
@@ -77,7 +77,7 @@ generate::TreePlace tree_place(const ReferenceChannel& channel, int rank, int tr
   return {};
 }
 
-void tell_trees(PartBuilder& part, const std::vector<ReferenceChannel>& channels) {
+void emit_trees(PartBuilder& part, const std::vector<ReferenceChannel>& channels) {
   for (int chunk = 0; chunk < 2 * static_cast<int>(channels.size()); ++chunk) {
     const auto place = tree_place(channels[static_cast<std::size_t>(chunk / 2)], part.rank(), chunk % 2);
     tree_reduce(part, place, input(chunk), output(chunk), chunk);
@@ -150,7 +150,7 @@ class DirectExchange {
   DirectExchange(PartBuilder& part, const Directions& directions)
       : part_(part), directions_(directions), rank_(part.rank()) {}
 
-  void tell() {
+  void emit() {
     for (const int to : targets_of(rank_)) {
       const int relay = directions_.relay(rank_, to);
       part_.worker(relay == kNobody ? to : relay, kNobody, relay == kNobody ? kDirect : kToRelay).send(input(to));
@@ -192,8 +192,8 @@ Program ring_program(const Shape& of_one_chunk, const Channels& channels) {
   const int count = static_cast<int>(channels->size());
   Shape shape = of_one_chunk;
   shape.chunks = shape.collective == Collective::all_reduce ? shape.ranks * count : count;
-  return nccl_program({.name = "nccl_ring", .shape = shape, .channels = count, .tell = [channels](PartBuilder& part) {
-                         tell_rings(part, *channels);
+  return nccl_program({.name = "nccl_ring", .shape = shape, .channels = count, .emit = [channels](PartBuilder& part) {
+                         emit_rings(part, *channels);
                        }});
 }
 
@@ -201,8 +201,8 @@ Program tree_program(const Shape& of_one_chunk, const Channels& channels) {
   Shape shape = of_one_chunk;
   shape.chunks = 2 * static_cast<int>(channels->size());
   return nccl_program(
-      {.name = "nccl_tree", .shape = shape, .channels = shape.chunks, .tell = [channels](PartBuilder& part) {
-         tell_trees(part, *channels);
+      {.name = "nccl_tree", .shape = shape, .channels = shape.chunks, .emit = [channels](PartBuilder& part) {
+         emit_trees(part, *channels);
        }});
 }
 
@@ -212,7 +212,7 @@ Program direct_program(const Shape& shape, Routes& routes) {
                        .shape = shape,
                        .in_place = false,
                        .channels = 3,
-                       .tell = [directions](PartBuilder& part) { DirectExchange(part, *directions).tell(); }});
+                       .emit = [directions](PartBuilder& part) { DirectExchange(part, *directions).emit(); }});
 }
 
 std::vector<Program> nccl_programs(Routes& routes, const Shape& shape) {

@@ -46,13 +46,13 @@ Cells output_cell(const LoweringPurpose& purpose, int chunk, int rank) {
   }
 }
 
-/// Tells one rank's part, move by move.
-class Teller {
+/// Writes one rank's part, move by move.
+class PartEmitter {
  public:
-  Teller(PartBuilder& part, const LoweringPurpose& purpose, const Moves& moves, bool reuses_scratch)
+  PartEmitter(PartBuilder& part, const LoweringPurpose& purpose, const Moves& moves, bool reuses_scratch)
       : part_(part), purpose_(purpose), moves_(moves), reuses_scratch_(reuses_scratch) {}
 
-  void tell() {
+  void emit() {
     count_uses();
     keep_own();
     for (const Move& move : moves_.of(part_.rank())) {
@@ -205,8 +205,8 @@ Result<Program> assemble(Told told, const LowerOptions& options) {
                           .shape = purpose.shape,
                           .in_place = purpose.shape.collective != Collective::all_to_all,
                           .channels = told.phases * options.channels * told.width,
-                          .tell = [kept, purpose, reuses = options.reuses_scratch](
-                                      PartBuilder& part) { Teller(part, purpose, *kept, reuses).tell(); }},
+                          .emit = [kept, purpose, reuses = options.reuses_scratch](
+                                      PartBuilder& part) { PartEmitter(part, purpose, *kept, reuses).emit(); }},
                          options.instances);
   if (!moves_ranks) return program;
   std::vector<RankProgram> homes;
