@@ -82,7 +82,7 @@ void Agent::count(const SeenEvent& seen) {
     ++counts_.events[static_cast<std::size_t>(seen.event.kind)][static_cast<std::size_t>(seen.event.cause)];
 }
 
-Answer Agent::answer(std::string_view path) {
+HttpResponse Agent::answer(std::string_view path) {
   if (path == "/metrics") {
     ++counts_.scrapes;
     return {200, "text/plain; version=0.0.4; charset=utf-8",

@@ -50,7 +50,7 @@ class Agent {
   };
 
   explicit Agent(AgentOptions options) : options_(std::move(options)), tail_(options_.folders, 0) {}
-  Answer answer(std::string_view path);
+  HttpResponse answer(std::string_view path);
   const Page& refresh(Page& page, const std::function<std::string()>& make);
   std::string make_metrics();
   void pass_on_events(double now);

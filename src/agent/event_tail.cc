@@ -31,7 +31,7 @@ std::uint64_t event_count(int file) {
 }
 
 Result<monitor::ProcessView> read_events(int file, std::size_t bytes, bool alive) {
-  const monitor::Source source{
+  const monitor::RecordingSource source{
       bytes, [file](std::size_t offset, std::span<std::byte> to) { return read_at(file, offset, to); }};
   monitor::Detail detail;
   detail.events = true;

@@ -190,13 +190,13 @@ void Metrics::write_communicators(const Snapshot& snapshot) {
 }
 
 void Metrics::write_totals(const Snapshot& snapshot) {
-  struct Family {
+  struct TotalFamily {
     const char* name;
     const char* help;
     double (*value)(const TotalView&);
     bool is_seconds;
   };
-  static constexpr Family kFamilies[] = {
+  static constexpr TotalFamily kFamilies[] = {
       {"tutti_operations_total", "Operations that are over",
        [](const TotalView& total) { return static_cast<double>(total.operations); }, false},
       {"tutti_operations_bytes_total", "Bytes of their vectors",
@@ -206,7 +206,7 @@ void Metrics::write_totals(const Snapshot& snapshot) {
       {"tutti_operations_waited_seconds_total", "Of that, time until others had come",
        [](const TotalView& total) { return total.waited; }, true},
   };
-  for (const Family& family : kFamilies) {
+  for (const TotalFamily& family : kFamilies) {
     out_.family(family.name, Type::counter, family.help);
     each_communicator(snapshot, [&](const ProcessView& process, const CommunicatorView& each) {
       const Labels common = labels_of(process, each);
@@ -222,18 +222,18 @@ void Metrics::write_totals(const Snapshot& snapshot) {
 }
 
 void Metrics::write_links(const Snapshot& snapshot) {
-  struct Family {
+  struct LinkFamily {
     const char* name;
     const char* help;
     std::uint64_t LinkView::*count;
   };
-  static constexpr Family kFamilies[] = {
+  static constexpr LinkFamily kFamilies[] = {
       {"tutti_link_posted_total", "Chunks posted; where it receives, expected", &LinkView::posted},
       {"tutti_link_sent_total", "Chunks handed to a lane; where it receives, received", &LinkView::sent},
       {"tutti_link_acked_total", "Chunks acknowledged; where it receives, done with", &LinkView::acked},
       {"tutti_link_bytes_total", "Bytes of the chunks posted or expected", &LinkView::bytes},
   };
-  for (const Family& family : kFamilies) {
+  for (const LinkFamily& family : kFamilies) {
     out_.family(family.name, Type::counter, family.help);
     each_communicator(snapshot, [&](const ProcessView& process, const CommunicatorView& each) {
       const Labels common = labels_of(process, each);

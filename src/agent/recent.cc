@@ -35,7 +35,7 @@ Labels labels_of(const monitor::ProcessView& process, const monitor::Communicato
 
 }  // namespace
 
-struct RecentOperations::Sum {
+struct RecentOperations::OperationSums {
   Labels labels;
   bool is_point_to_point = false;
   int count = 0, moved = 0;
@@ -59,13 +59,14 @@ void RecentOperations::look(const monitor::Snapshot& snapshot) {
 
 std::uint64_t RecentOperations::look_at(const monitor::ProcessView& process,
                                         const monitor::CommunicatorView& communicator, double now, std::uint64_t next) {
-  std::map<std::tuple<Collective, bool, int, std::string>, Sum> sums;
+  std::map<std::tuple<Collective, bool, int, std::string>, OperationSums> sums;
   for (const monitor::OperationView& operation : communicator.operations) {
     if (operation.index < next) continue;
     next = operation.index + 1;
     const double seconds = operation.done - operation.entered;
     if (operation.failed || seconds <= 0) continue;
-    Sum& sum = sums[{operation.collective, operation.sends, monitor::size_class(operation.bytes), operation.program}];
+    OperationSums& sum =
+        sums[{operation.collective, operation.sends, monitor::size_class(operation.bytes), operation.program}];
     if (sum.count++ == 0) {
       sum.labels = labels_of(process, communicator, operation);
       sum.is_point_to_point = operation.collective == Collective::point_to_point;

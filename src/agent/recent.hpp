@@ -26,7 +26,7 @@ class RecentOperations {
     double seconds = 0;    // mean
     double bandwidth = 0;  // geometric mean, bytes per second; 0: nothing was moved
   };
-  struct Sum;
+  struct OperationSums;
   using Communicator = std::tuple<std::string, std::uint64_t, double>;  // recording, id, when it was created
 
   /// Returns the first operation not seen yet.

@@ -15,12 +15,12 @@ constexpr unsigned kClientsAtEase = 48;  // with more, the oldest goes
 constexpr double kClientSeconds = 10;
 constexpr std::size_t kClientMemory = 16 * 1024;  // of a request, and the head of its answer
 
-Answer plain(unsigned status, std::string text) {
+HttpResponse plain(unsigned status, std::string text) {
   return {status, "text/plain; charset=utf-8", std::make_shared<const std::string>(std::move(text))};
 }
 
 /// The library frees it once it is sent, or nobody is there to send it to.
-MHD_Response* response_of(const Answer& answer) {
+MHD_Response* response_of(const HttpResponse& answer) {
   auto* const held = new std::shared_ptr<const std::string>(answer.body);
   MHD_Response* const response = MHD_create_response_from_buffer_with_free_callback_cls(
       (*held)->size(), const_cast<char*>((*held)->data()),  // it only reads them
@@ -50,7 +50,7 @@ struct Server::Callbacks {
       return MHD_YES;
     }
     const char* const given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    const Answer answer = self.answer(method, url, given == nullptr ? "" : given);
+    const HttpResponse answer = self.answer(method, url, given == nullptr ? "" : given);
     MHD_Response* const response = response_of(answer);
     if (response == nullptr) return MHD_NO;
     const MHD_Result queued = MHD_queue_response(connection, answer.status, response);
@@ -130,7 +130,7 @@ bool Server::is_admitted(std::string_view authorization) const {
   return given.size() == token_.size() && ::sodium_memcmp(given.data(), token_.data(), token_.size()) == 0;
 }
 
-Answer Server::answer(std::string_view method, std::string_view path, std::string_view authorization) {
+HttpResponse Server::answer(std::string_view method, std::string_view path, std::string_view authorization) {
   if (method != "GET" && method != "HEAD") return plain(MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is understood\n");
   if (path == "/healthz") return plain(MHD_HTTP_OK, "ok\n");
   if (!is_admitted(authorization)) {

@@ -21,7 +21,7 @@ struct MHD_Daemon;
 
 namespace tutti::agent {
 
-struct Answer {
+struct HttpResponse {
   unsigned status = 200;
   const char* type = "text/plain; charset=utf-8";
   std::shared_ptr<const std::string> body;  // shared by all who are being sent it
@@ -29,7 +29,7 @@ struct Answer {
 
 class Server {
  public:
-  using Handler = std::function<Answer(std::string_view path)>;
+  using Handler = std::function<HttpResponse(std::string_view path)>;
 
   static Result<std::unique_ptr<Server>> open(const SocketAddress& address, std::string token, Handler handler);
   ~Server();
@@ -52,7 +52,7 @@ class Server {
   struct Callbacks;  // from the library, which is C
 
   Server(std::string token, Handler handler) : token_(std::move(token)), handler_(std::move(handler)) {}
-  Answer answer(std::string_view method, std::string_view path, std::string_view authorization);
+  HttpResponse answer(std::string_view method, std::string_view path, std::string_view authorization);
   bool is_admitted(std::string_view authorization) const;
   void came(MHD_Connection* connection, int descriptor);
   void left(const MHD_Connection* connection);

@@ -18,7 +18,7 @@ class Served {
   explicit Served(std::string token = "") {
     auto opened = Server::open(SocketAddress::loopback(), std::move(token), [this](std::string_view path) {
       ++asked_;
-      return Answer{200, "text/plain", std::make_shared<const std::string>(std::string(path) + "\n" + filler_)};
+      return HttpResponse{200, "text/plain", std::make_shared<const std::string>(std::string(path) + "\n" + filler_)};
     });
     server_ = std::move(*opened);
     thread_ = std::thread([this] {

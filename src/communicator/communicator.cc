@@ -106,7 +106,7 @@ const HostLayout& Communicator::layout() const { return impl_->layout(); }
 Status Communicator::status() const { return impl_->status(); }
 
 Status Communicator::select(std::string_view rules) {
-  Result<std::vector<Rule>> parsed = parse_rules(rules);
+  Result<std::vector<SelectionRule>> parsed = parse_rules(rules);
   if (!parsed) return tl::unexpected(parsed.error());
   return impl_->configure([&](PlanCache& plans) { plans.set_rules(std::move(*parsed)); });
 }

@@ -80,7 +80,7 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   const std::uint64_t own_host = identity.members[static_cast<std::size_t>(identity.rank)].host;
   for (const Member& member : identity.members)
     names.push_back(member.host == own_host ? member.segment : SegmentName{});
-  Result<std::vector<Rule>> rules = parse_rules(options.select);
+  Result<std::vector<SelectionRule>> rules = parse_rules(options.select);
   if (!rules) return tl::unexpected(rules.error());
   auto host = std::make_unique<Host>(std::move(segment), std::move(names), identity.rank);
   std::shared_ptr<CommunicatorImpl> impl(
@@ -90,7 +90,7 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   setting.rank = impl->rank();
   setting.layout.host_of = impl->layout_.host_of_rank;
   setting.reproducible = options.reproducible;
-  Result<std::vector<Rule>> tuned = load_tuning(tuning_path(impl->size(), impl->layout_.hosts));
+  Result<std::vector<SelectionRule>> tuned = load_tuning(tuning_path(impl->size(), impl->layout_.hosts));
   if (!tuned) return tl::unexpected(tuned.error());
   Result<PlanFolder> planned = load_plan_folder(settings().plans, impl->size());
   if (!planned) return tl::unexpected(planned.error());

@@ -17,7 +17,7 @@ JsonValue::JsonValue(const JsonDocument& document) : document_(document.text_), 
 
 std::string JsonValue::path() const {
   std::string path;
-  for (const Step* step = path_.get(); step != nullptr; step = step->before.get()) {
+  for (const PathElement* step = path_.get(); step != nullptr; step = step->before.get()) {
     const std::string own = step->key.empty() ? fmt::format("[{}]", step->index) : std::string(step->key);
     const bool dot = !path.empty() && path.front() != '[';
     path = own + (dot ? "." : "") + path;
@@ -44,7 +44,7 @@ void JsonValue::expect_keys(const std::vector<std::string>& allowed) const {
 }
 
 JsonValue JsonValue::member(std::string_view key, const json& value) const {
-  return {document_, value, std::make_shared<const Step>(Step{path_, key, 0})};
+  return {document_, value, std::make_shared<const PathElement>(PathElement{path_, key, 0})};
 }
 
 JsonValue JsonValue::at(std::string_view key) const {
@@ -66,7 +66,7 @@ std::vector<JsonValue> JsonValue::elements() const {
   std::vector<JsonValue> elements;
   elements.reserve(value_->size());
   for (std::size_t i = 0; i < value_->size(); ++i)
-    elements.push_back({document_, (*value_)[i], std::make_shared<const Step>(Step{path_, {}, i})});
+    elements.push_back({document_, (*value_)[i], std::make_shared<const PathElement>(PathElement{path_, {}, i})});
   return elements;
 }
 

@@ -51,18 +51,18 @@ class JsonValue {
   bool flag() const;
 
  private:
-  struct Step {
-    std::shared_ptr<const Step> before;
+  struct PathElement {
+    std::shared_ptr<const PathElement> before;
     std::string_view key;  // the document's own text; empty: an element of a list
     std::size_t index;
   };
-  JsonValue(std::string_view document, const nlohmann::json& value, std::shared_ptr<const Step> path)
+  JsonValue(std::string_view document, const nlohmann::json& value, std::shared_ptr<const PathElement> path)
       : document_(document), value_(&value), path_(std::move(path)) {}
   JsonValue member(std::string_view key, const nlohmann::json& value) const;
 
   std::string_view document_;  // its text
   const nlohmann::json* value_;
-  std::shared_ptr<const Step> path_;
+  std::shared_ptr<const PathElement> path_;
 };
 
 /// A text and what it says. Strict: no comments, no key twice in an object, at most `depth` levels.

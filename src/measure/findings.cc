@@ -32,8 +32,8 @@ PairRates rates_of(const PairTable& pairs, int rank, bool local, bool out) {
   return rates;
 }
 
-Port port_of(const std::vector<const Together*>& seen, const PairRates& pairs) {
-  Port port;
+MeasuredPort port_of(const std::vector<const Together*>& seen, const PairRates& pairs) {
+  MeasuredPort port;
   port.rate = pairs.sum;
   double most = pairs.best;  // what one peer gets alone the port carries, whatever several get
   for (const Together* together : seen) {
@@ -50,18 +50,18 @@ Port port_of(const std::vector<const Together*>& seen, const PairRates& pairs) {
 }
 
 /// Ports that were not measured are taken to be as those that were.
-void fill_gaps(std::vector<Port>& ports) {
+void fill_gaps(std::vector<MeasuredPort>& ports) {
   std::vector<double> rates;
-  for (const Port& port : ports)
+  for (const MeasuredPort& port : ports)
     if (port.shared) rates.push_back(port.rate);
-  for (Port& port : ports)
+  for (MeasuredPort& port : ports)
     if (port.by_peers.empty() && !rates.empty() && median(rates) < kShares * port.rate) {
       port.rate = median(rates);
       port.shared = true;
     }
 }
 
-PeerPolicy policy_of(const PairTable& pairs, const std::vector<Port>& out, bool local) {
+PeerPolicy policy_of(const PairTable& pairs, const std::vector<MeasuredPort>& out, bool local) {
   std::vector<double> gains;
   for (int rank = 0; rank < pairs.ranks(); ++rank) {
     const auto& seen = out[static_cast<std::size_t>(rank)].by_peers;
@@ -74,14 +74,14 @@ PeerPolicy policy_of(const PairTable& pairs, const std::vector<Port>& out, bool 
 }
 
 PortFindings ports_of(const Measurements& measurements, const PairTable& pairs, bool local) {
-  std::map<std::pair<Shared, int>, std::vector<const Together*>> seen;
+  std::map<std::pair<SharedResource, int>, std::vector<const Together*>> seen;
   for (const Together& together : measurements.together)
     if (pairs.same_host(together.flows.front().from, together.flows.front().to) == local)
       seen[{together.shared, together.subject}].push_back(&together);
   PortFindings ports;
   for (int rank = 0; rank < pairs.ranks(); ++rank) {
-    ports.out.push_back(port_of(seen[{Shared::egress, rank}], rates_of(pairs, rank, local, true)));
-    ports.in.push_back(port_of(seen[{Shared::ingress, rank}], rates_of(pairs, rank, local, false)));
+    ports.out.push_back(port_of(seen[{SharedResource::egress, rank}], rates_of(pairs, rank, local, true)));
+    ports.in.push_back(port_of(seen[{SharedResource::ingress, rank}], rates_of(pairs, rank, local, false)));
   }
   fill_gaps(ports.out);
   fill_gaps(ports.in);
@@ -111,15 +111,16 @@ std::vector<HostFinding> hosts_of(const Measurements& measurements, const PairTa
     hosts[static_cast<std::size_t>(pairs.host(rank))].ranks.push_back(rank);
   for (HostFinding& host : hosts) host.nearest = nearest_of(pairs, host.ranks);
   for (const Together& together : measurements.together) {
-    const bool of_host = together.shared == Shared::host_egress || together.shared == Shared::host_ingress ||
-                         together.shared == Shared::host_memory;
+    const bool of_host = together.shared == SharedResource::host_egress ||
+                         together.shared == SharedResource::host_ingress ||
+                         together.shared == SharedResource::host_memory;
     if (!of_host || !shares(together)) continue;
     double rate = together.rate;
-    for (const Flow& flow : together.flows) rate = std::max(rate, pairs.rate(flow.from, flow.to));
+    for (const RankFlow& flow : together.flows) rate = std::max(rate, pairs.rate(flow.from, flow.to));
     HostFinding& host = hosts[static_cast<std::size_t>(together.subject)];
-    (together.shared == Shared::host_egress    ? host.out
-     : together.shared == Shared::host_ingress ? host.in
-                                               : host.memory) = rate;
+    (together.shared == SharedResource::host_egress    ? host.out
+     : together.shared == SharedResource::host_ingress ? host.in
+                                                       : host.memory) = rate;
   }
   return hosts;
 }
@@ -129,7 +130,7 @@ std::vector<HostFinding> hosts_of(const Measurements& measurements, const PairTa
 double expected_rate(const Together& together, const Findings& findings) {
   std::map<int, double> out, in, host_out, host_in;
   const PairTable& pairs = findings.pairs;
-  for (const Flow& flow : together.flows) {
+  for (const RankFlow& flow : together.flows) {
     const double rate = pairs.rate(flow.from, flow.to);
     out[flow.from] += rate;
     in[flow.to] += rate;
@@ -153,7 +154,8 @@ std::vector<Trunk> shared_trunks(const Measurements& measurements, const Finding
   std::vector<Trunk> trunks;
   const auto all = trunks_of(findings.pairs, findings.islands);
   for (const Together& together : measurements.together) {
-    if (together.shared != Shared::trunk || together.rate >= kShares * expected_rate(together, findings)) continue;
+    if (together.shared != SharedResource::trunk || together.rate >= kShares * expected_rate(together, findings))
+      continue;
     const auto [from, to] = all[static_cast<std::size_t>(together.subject)];
     trunks.push_back({findings.islands[static_cast<std::size_t>(from)], findings.islands[static_cast<std::size_t>(to)],
                       together.rate});
@@ -161,9 +163,9 @@ std::vector<Trunk> shared_trunks(const Measurements& measurements, const Finding
   return trunks;
 }
 
-void level_ports(std::vector<Port>& ports) {
+void level_ports(std::vector<MeasuredPort>& ports) {
   std::vector<double> rates;
-  for (const Port& port : ports) rates.push_back(port.rate);
+  for (const MeasuredPort& port : ports) rates.push_back(port.rate);
   rates = levelled(rates);
   for (std::size_t i = 0; i < ports.size(); ++i) ports[i].rate = rates[i];
 }

@@ -18,7 +18,7 @@ struct PeersRate {
 };
 
 /// One direction of a rank's port, towards its own host or the others.
-struct Port {
+struct MeasuredPort {
   double rate = 0;      // bytes per second: of all peers together where they share it, else the sum of what each gets
   bool shared = false;  // peers together get less than the sum of what each gets alone
   std::vector<PeersRate> by_peers;
@@ -35,7 +35,7 @@ std::string_view name_of(PeerPolicy policy);
 
 /// Ports of all ranks towards ranks of their own host, or of others.
 struct PortFindings {
-  std::vector<Port> out, in;  // by rank
+  std::vector<MeasuredPort> out, in;  // by rank
   PeerPolicy policy = PeerPolicy::either;
 };
 

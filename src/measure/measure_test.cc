@@ -112,14 +112,15 @@ TEST(Plan, LooksAtNicsOfHostsAndTrunksOfIslands) {
   const PairTable pairs(hosts.measure());
   int nics = 0, trunks = 0;
   for (const Together& together : plan_together(pairs, islands_of(pairs))) {
-    nics += together.shared == Shared::host_egress || together.shared == Shared::host_ingress;
-    trunks += together.shared == Shared::trunk;
+    nics += together.shared == SharedResource::host_egress || together.shared == SharedResource::host_ingress;
+    trunks += together.shared == SharedResource::trunk;
   }
   EXPECT_EQ(nics, 4);
   EXPECT_EQ(trunks, 0);  // the islands are the hosts
   const PaperMachine islands{{0, 1, 2, 3}, [](int from, int to) { return from / 2 == to / 2 ? 100 * kMB : 10 * kMB; }};
   const PairTable apart(islands.measure());
-  for (const Together& together : plan_together(apart, islands_of(apart))) trunks += together.shared == Shared::trunk;
+  for (const Together& together : plan_together(apart, islands_of(apart)))
+    trunks += together.shared == SharedResource::trunk;
   EXPECT_EQ(trunks, 2);
 }
 

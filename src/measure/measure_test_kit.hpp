@@ -28,7 +28,7 @@ struct PaperMachine {
     Measurements found;
     found.host_of = host_of;
     for (const auto& [a, b] : pairs_in_rounds(found.ranks()))
-      for (const Flow flow : {Flow{a, b}, Flow{b, a}}) {
+      for (const RankFlow flow : {RankFlow{a, b}, RankFlow{b, a}}) {
         PairTimes pair{flow.from, flow.to, {}, 0, 0, 0};
         for (const std::uint64_t bytes : {8, 4096, 65536, 1 << 20})
           pair.times.push_back(
@@ -49,7 +49,7 @@ struct PaperMachine {
 inline double port_limit(const Together& together, const std::function<double(int, int)>& rate, double out, double in) {
   std::map<int, double> sent, received;
   double alone = 0, longest = 1;
-  for (const Flow& flow : together.flows) {
+  for (const RankFlow& flow : together.flows) {
     alone += rate(flow.from, flow.to);
     longest = std::max(longest, (sent[flow.from] += rate(flow.from, flow.to)) / out);
     longest = std::max(longest, (received[flow.to] += rate(flow.from, flow.to)) / in);

@@ -27,7 +27,7 @@ nlohmann::ordered_json pair_to_json(const PairTimes& pair) {
 
 nlohmann::ordered_json together_to_json(const Together& together) {
   nlohmann::ordered_json flows = nlohmann::ordered_json::array();
-  for (const Flow& flow : together.flows) flows.push_back({flow.from, flow.to});
+  for (const RankFlow& flow : together.flows) flows.push_back({flow.from, flow.to});
   return {{"shared", name_of(together.shared)},
           {"subject", together.subject},
           {"flows", flows},
@@ -37,19 +37,19 @@ nlohmann::ordered_json together_to_json(const Together& together) {
 
 }  // namespace
 
-std::string_view name_of(Shared shared) {
+std::string_view name_of(SharedResource shared) {
   switch (shared) {
-    case Shared::egress:
+    case SharedResource::egress:
       return "egress";
-    case Shared::ingress:
+    case SharedResource::ingress:
       return "ingress";
-    case Shared::host_egress:
+    case SharedResource::host_egress:
       return "host egress";
-    case Shared::host_ingress:
+    case SharedResource::host_ingress:
       return "host ingress";
-    case Shared::host_memory:
+    case SharedResource::host_memory:
       return "host memory";
-    case Shared::trunk:
+    case SharedResource::trunk:
       return "trunk";
   }
   return "?";

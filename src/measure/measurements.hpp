@@ -26,15 +26,15 @@ struct PairTimes {
   double back_to_back = 0;
 };
 
-struct Flow {
+struct RankFlow {
   int from = 0;
   int to = 0;
 
-  bool operator==(const Flow&) const = default;
+  bool operator==(const RankFlow&) const = default;
 };
 
 /// Why flows were measured together: what they may share.
-enum class Shared : std::uint8_t {
+enum class SharedResource : std::uint8_t {
   egress,       // the port of a rank, `subject`, that sends to several
   ingress,      // of one that receives from several
   host_egress,  // the NIC of a host, `subject`, all whose ranks send to other hosts
@@ -43,13 +43,13 @@ enum class Shared : std::uint8_t {
   trunk,        // whatever joins two islands; `subject` numbers the plan's pairs of islands
 };
 
-std::string_view name_of(Shared shared);
+std::string_view name_of(SharedResource shared);
 
 /// Flows at once, each for as long as it would have taken alone.
 struct Together {
-  Shared shared = Shared::egress;
+  SharedResource shared = SharedResource::egress;
   int subject = 0;
-  std::vector<Flow> flows;
+  std::vector<RankFlow> flows;
   double alone = 0;  // the sum of what each flow reaches by itself
   double rate = 0;   // what all of them reached together
 };

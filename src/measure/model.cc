@@ -27,7 +27,7 @@ class Model {
  private:
   const PairTable& pairs() const { return findings_.pairs; }
 
-  static double shared_rate(const Port& port) { return port.shared ? port.rate : 0; }
+  static double shared_rate(const MeasuredPort& port) { return port.shared ? port.rate : 0; }
 
   void add_inside(int host) {
     const HostFinding& found = findings_.hosts[at(host)];

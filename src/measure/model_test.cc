@@ -94,7 +94,8 @@ TEST(Model, HasOneNicForRanksThatShareIt) {
                          return from / 2 == to / 2 ? 1000 * kMB : from % 2 + to % 2 > 0 ? 5 * kMB : 10 * kMB;
                        }};
   machine.limit = [rate = machine.rate](const Together& together) {
-    if (together.shared == Shared::host_egress || together.shared == Shared::host_ingress) return 10 * kMB;
+    if (together.shared == SharedResource::host_egress || together.shared == SharedResource::host_ingress)
+      return 10 * kMB;
     return port_limit(together, rate, 10 * kMB, 10 * kMB);
   };
   const Findings findings = conclude(machine.measure());
@@ -131,7 +132,7 @@ TEST(Model, HasANicForEachRankWhereTheyDoNotShareOne) {
 
 TEST(Model, JoinsIslandsByTheTrunkTheyShare) {
   PaperMachine machine{{0, 1, 2, 3, 4, 5}, [](int from, int to) { return from / 3 == to / 3 ? 50 * kMB : 10 * kMB; }};
-  machine.limit = [](const Together& together) { return together.shared == Shared::trunk ? 20 * kMB : 1e300; };
+  machine.limit = [](const Together& together) { return together.shared == SharedResource::trunk ? 20 * kMB : 1e300; };
   const Findings findings = conclude(machine.measure());
   ASSERT_EQ(findings.trunks.size(), 2u);
   const Topology topology = topology_of(findings, "trunk");
@@ -146,7 +147,7 @@ TEST(Model, JoinsIslandsByTheTrunkTheyShare) {
 TEST(Model, HasOneMemoryForTheRanksOfAHostThatShareIt) {
   PaperMachine machine{{0, 0, 0, 0}, [](int, int) { return 4000 * kMB; }};
   machine.limit = [](const Together& together) {
-    return together.shared == Shared::host_memory ? 6000 * kMB : 4000 * kMB;
+    return together.shared == SharedResource::host_memory ? 6000 * kMB : 4000 * kMB;
   };
   const Topology topology = topology_of(conclude(machine.measure()), "crowded");
   expect_pairs(topology, machine);

@@ -18,13 +18,13 @@ class Grouping {
     for (int rank = 0; rank < pairs.ranks(); ++rank) groups_.push_back({rank});
   }
 
-  struct Step {
+  struct JoinStep {
     std::vector<std::vector<int>> before;  // the groups
     double likeness = 0;                   // of the two that were joined then
   };
 
-  std::vector<Step> join_all() {
-    std::vector<Step> steps;
+  std::vector<JoinStep> join_all() {
+    std::vector<JoinStep> steps;
     while (groups_.size() > 1) {
       std::size_t a = 0, b = 1;
       double best = -1;

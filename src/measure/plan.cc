@@ -30,13 +30,13 @@ class Planner {
       // All of them were measured first.
       if (peers.size() < 2 || (most < kMostPeers && peers.size() <= most)) continue;
       peers.resize(std::min(peers.size(), most));
-      std::vector<Flow> out, in;
+      std::vector<RankFlow> out, in;
       for (const int peer : peers) {
         out.push_back({rank, peer});
         in.push_back({peer, rank});
       }
-      add(Shared::egress, rank, out);
-      add(Shared::ingress, rank, in);
+      add(SharedResource::egress, rank, out);
+      add(SharedResource::ingress, rank, in);
     }
   }
 
@@ -44,7 +44,7 @@ class Planner {
     std::vector<int> ranks, others;
     for (int rank = 0; rank < pairs_.ranks(); ++rank) (pairs_.host(rank) == host ? ranks : others).push_back(rank);
     if (ranks.size() < 2) return;
-    std::vector<Flow> out, in, round;
+    std::vector<RankFlow> out, in, round;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       if (!others.empty()) {
         // A partner each, of different hosts where hosts lie one after the other.
@@ -54,26 +54,26 @@ class Planner {
       }
       round.push_back({ranks[i], ranks[(i + 1) % ranks.size()]});
     }
-    add(Shared::host_egress, host, out);
-    add(Shared::host_ingress, host, in);
-    if (ranks.size() > 2) add(Shared::host_memory, host, round);
+    add(SharedResource::host_egress, host, out);
+    add(SharedResource::host_ingress, host, in);
+    if (ranks.size() > 2) add(SharedResource::host_memory, host, round);
   }
 
   void add_trunk(int subject, std::pair<int, int> islands) {
-    std::vector<Flow> flows;
+    std::vector<RankFlow> flows;
     for (const int from : islands_[static_cast<std::size_t>(islands.first)])
       for (const int to : islands_[static_cast<std::size_t>(islands.second)]) flows.push_back({from, to});
-    std::stable_sort(flows.begin(), flows.end(), [&](const Flow& a, const Flow& b) {
+    std::stable_sort(flows.begin(), flows.end(), [&](const RankFlow& a, const RankFlow& b) {
       return pairs_.rate(a.from, a.to) > pairs_.rate(b.from, b.to);
     });
     flows.resize(std::min(flows.size(), kMostFlows));
-    add(Shared::trunk, subject, flows);
+    add(SharedResource::trunk, subject, flows);
   }
 
-  void add(Shared shared, int subject, const std::vector<Flow>& flows) {
+  void add(SharedResource shared, int subject, const std::vector<RankFlow>& flows) {
     if (flows.size() < 2) return;
     Together together{shared, subject, flows, 0, 0};
-    for (const Flow& flow : flows) together.alone += pairs_.rate(flow.from, flow.to);
+    for (const RankFlow& flow : flows) together.alone += pairs_.rate(flow.from, flow.to);
     plan_.push_back(std::move(together));
   }
 

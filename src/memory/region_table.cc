@@ -16,7 +16,7 @@ std::optional<RegionView> RegionTable::find(std::uintptr_t begin, std::size_t by
   for (const Block* block = &first_; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
     const std::size_t used = block->used.load(std::memory_order_acquire);
     for (std::size_t index = 0; index < used; ++index) {
-      const Row& row = block->rows[index];
+      const RegionRow& row = block->rows[index];
       const std::uint64_t version = row.version.load(std::memory_order_acquire);
       const std::uintptr_t offset = begin - row.begin.load(std::memory_order_acquire);
       const std::size_t size = row.bytes.load(std::memory_order_acquire);
@@ -36,7 +36,7 @@ std::optional<RegionView> RegionTable::find(std::uintptr_t begin, std::size_t by
   return std::nullopt;
 }
 
-void RegionTable::write(Row& row, const RegionPart& part) {
+void RegionTable::write(RegionRow& row, const RegionPart& part) {
   const std::uint64_t version = row.version.load(std::memory_order_relaxed);
   row.version.store(version + 1, std::memory_order_relaxed);
   const auto descriptor = static_cast<std::uint32_t>(part.name.descriptor);
@@ -49,7 +49,7 @@ void RegionTable::write(Row& row, const RegionPart& part) {
   row.version.store(version + 2, std::memory_order_release);
 }
 
-RegionTable::Row& RegionTable::free_row() {
+RegionTable::RegionRow& RegionTable::free_row() {
   Block* block = &first_;
   while (true) {
     const std::size_t used = block->used.load(std::memory_order_relaxed);
@@ -68,7 +68,7 @@ void RegionTable::add(const RegionPart& part) { write(free_row(), part); }
 
 void RegionTable::remove(std::uintptr_t begin) {
   for (Block* block = &first_; block != nullptr; block = block->next.load(std::memory_order_relaxed))
-    for (Row& row : block->rows)
+    for (RegionRow& row : block->rows)
       if (row.begin.load(std::memory_order_relaxed) == begin) return write(row, RegionPart{});
 }
 

@@ -45,7 +45,7 @@ class RegionTable {
  private:
   /// Readers load fields with acquire and look at `version` last; the writer makes `version` odd before it stores the
   /// fields with release. So a reader that saw any new field sees that the version has changed.
-  struct alignas(64) Row {
+  struct alignas(64) RegionRow {
     std::atomic<std::uintptr_t> begin{0};  // 0: free, and without bytes
     std::atomic<std::size_t> bytes{0};
     std::atomic<std::uint64_t> version{0};
@@ -55,13 +55,13 @@ class RegionTable {
     std::atomic<std::uint64_t> offset{0};
   };
   struct Block {
-    std::array<Row, 64> rows;
+    std::array<RegionRow, 64> rows;
     std::atomic<std::size_t> used{0};   // rows that ever were; written by the writer (release)
     std::atomic<Block*> next{nullptr};  // the same
   };
 
-  static void write(Row& row, const RegionPart& part);
-  Row& free_row();
+  static void write(RegionRow& row, const RegionPart& part);
+  RegionRow& free_row();
 
   Block first_;
 };

@@ -50,7 +50,7 @@ struct PointToPointCall {
   void* stream;
   bool captured;
 };
-struct Collective {
+struct CollectiveOperation {
   std::uint64_t number;
   const char* function;
   const void* send;
@@ -64,7 +64,7 @@ struct Collective {
   const char* protocol;
   void* group;
 };
-struct PointToPoint {
+struct PointToPointOperation {
   const char* function;
   void* buffer;
   const char* type;
@@ -86,15 +86,16 @@ struct Description {
     GroupCall group_call;
     CollectiveCall collective_call;
     PointToPointCall point_to_point_call;
-    Collective collective;
-    PointToPoint point_to_point;
+    CollectiveOperation collective;
+    PointToPointOperation point_to_point;
     KernelChannel kernel_channel;
   };
 };
 static_assert(offsetof(Description, group_call) == 24 && sizeof(Description) == 112);
 static_assert(offsetof(CollectiveCall, stream) == 32 && offsetof(PointToPointCall, stream) == 24);
-static_assert(offsetof(Collective, type) == 48 && offsetof(Collective, warps) == 57 && sizeof(Collective) == 88);
-static_assert(offsetof(PointToPoint, channels) == 36 && offsetof(PointToPoint, group) == 40);
+static_assert(offsetof(CollectiveOperation, type) == 48 && offsetof(CollectiveOperation, warps) == 57 &&
+              sizeof(CollectiveOperation) == 88);
+static_assert(offsetof(PointToPointOperation, channels) == 36 && offsetof(PointToPointOperation, group) == 40);
 static_assert(offsetof(KernelChannel, began) == 8);
 
 union StateArguments {

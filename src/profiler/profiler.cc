@@ -75,7 +75,7 @@ Profiler* Profiler::of_process() {
   return instance;
 }
 
-std::unique_ptr<ProfiledCommunicator> Profiler::open(const Communicator& communicator) {
+std::unique_ptr<ProfiledCommunicator> Profiler::open(const CommunicatorDescription& communicator) {
   std::unique_ptr<ProfiledCommunicator> opened(new ProfiledCommunicator(*this, communicator.rank));
   const char* const name = communicator.name.empty() ? nullptr : keep(communicator.name);
   const int failed = plugin_.init(&opened->context_, communicator.id, &mask_, name, communicator.hosts,
@@ -113,7 +113,7 @@ void ProfiledCommunicator::record(void* event, abi::State state, std::uint64_t a
   profiler_.plugin_.record_state(event, state, &arguments);
 }
 
-ProfiledOperation ProfiledCommunicator::begin(const Call& call) {
+ProfiledOperation ProfiledCommunicator::begin(const ProfiledCall& call) {
   const std::uint64_t mask = profiler_.mask();
   ProfiledOperation events;
   events.begun = true;
@@ -134,7 +134,7 @@ ProfiledOperation ProfiledCommunicator::begin(const Call& call) {
   return events;
 }
 
-void* ProfiledCommunicator::start_call(const Call& call, void* group_call) {
+void* ProfiledCommunicator::start_call(const ProfiledCall& call, void* group_call) {
   abi::Description description =
       describe(call.point_to_point ? abi::point_to_point_call : abi::collective_call, group_call);
   if (call.point_to_point)
@@ -144,7 +144,7 @@ void* ProfiledCommunicator::start_call(const Call& call, void* group_call) {
   return start(description);
 }
 
-void* ProfiledCommunicator::start_operation(const Call& call, const ProfiledOperation& parents) {
+void* ProfiledCommunicator::start_operation(const ProfiledCall& call, const ProfiledOperation& parents) {
   abi::Description description = describe(call.point_to_point ? abi::point_to_point : abi::collective, parents.call);
   if (call.point_to_point) {
     void* const buffer = call.send != nullptr ? const_cast<void*>(call.send) : call.recv;

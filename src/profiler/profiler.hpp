@@ -33,7 +33,7 @@ struct ProfiledOperation {
 };
 
 /// What is said of an operation.
-struct Call {
+struct ProfiledCall {
   const char* function = "";  // as NCCL names it; must outlive the process
   bool point_to_point = false;
   const char* type = "";  // likewise
@@ -55,7 +55,7 @@ class Profiler {
   /// `plugin` must outlive it.
   explicit Profiler(const abi::Plugin& plugin) : plugin_(plugin) {}
 
-  struct Communicator {
+  struct CommunicatorDescription {
     std::uint64_t id = 0;
     std::string name;
     int hosts = 1;
@@ -63,7 +63,7 @@ class Profiler {
     int rank = 0;
   };
   /// Null where the plugin fails, which is warned of. The profiler must outlive what is opened.
-  std::unique_ptr<ProfiledCommunicator> open(const Communicator& communicator);
+  std::unique_ptr<ProfiledCommunicator> open(const CommunicatorDescription& communicator);
 
  private:
   friend class ProfiledCommunicator;
@@ -82,7 +82,7 @@ class ProfiledCommunicator {
   ProfiledCommunicator(const ProfiledCommunicator&) = delete;
   ProfiledCommunicator& operator=(const ProfiledCommunicator&) = delete;
 
-  ProfiledOperation begin(const Call& call);
+  ProfiledOperation begin(const ProfiledCall& call);
   /// Of one that was not begun: nothing.
   void end(ProfiledOperation& operation);
 
@@ -91,8 +91,8 @@ class ProfiledCommunicator {
   ProfiledCommunicator(Profiler& profiler, int rank) : profiler_(profiler), rank_(rank) {}
   void* start(abi::Description description);
   void record(void* event, abi::State state, std::uint64_t at = 0);
-  void* start_call(const Call& call, void* group_call);
-  void* start_operation(const Call& call, const ProfiledOperation& parents);
+  void* start_call(const ProfiledCall& call, void* group_call);
+  void* start_operation(const ProfiledCall& call, const ProfiledOperation& parents);
 
   Profiler& profiler_;
   const int rank_;

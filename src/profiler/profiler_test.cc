@@ -91,7 +91,7 @@ class ProfilerOf : public testing::Test {
   ProfilerOf() { seen() = {}; }
 
   /// One operation of a communicator, told to a plugin with this mask.
-  static std::vector<std::string> tell(int mask, const Call& call) {
+  static std::vector<std::string> tell(int mask, const ProfiledCall& call) {
     seen().wanted = mask;
     Profiler profiler(kPlugin);
     auto communicator = profiler.open({0xabc, "world", 2, 4, 3});
@@ -102,8 +102,8 @@ class ProfilerOf : public testing::Test {
     return seen().lines;
   }
 
-  static Call all_reduce() {
-    Call call;
+  static ProfiledCall all_reduce() {
+    ProfiledCall call;
     call.function = "AllReduce";
     call.type = "ncclFloat32";
     call.count = 1000;
@@ -126,7 +126,7 @@ TEST_F(ProfilerOf, ACollectiveComesWithItsParents) {
                    "start collective under collective_call", "state 24 of group_call", "stop collective", "stop group",
                    "stop collective_call", "stop group_call", "finalize"}));
   EXPECT_EQ(seen().last.rank, 3);
-  const abi::Collective& told = seen().last.collective;
+  const abi::CollectiveOperation& told = seen().last.collective;
   EXPECT_EQ(told.number, 17U);
   EXPECT_EQ(told.count, 1000U);
   EXPECT_STREQ(told.function, "AllReduce");
@@ -144,7 +144,7 @@ TEST_F(ProfilerOf, AChannelIsStampedByTheTimeOfDayWhenItBeginsAndEnds) {
 }
 
 TEST_F(ProfilerOf, ASendIsPointToPointWithItsPeer) {
-  Call call = all_reduce();
+  ProfiledCall call = all_reduce();
   call.function = "Send";
   call.point_to_point = true;
   call.root = 2;
@@ -182,7 +182,7 @@ TEST_F(ProfilerOf, TextsAPluginKeepsOutliveTheOperation) {
   seen().wanted = abi::collective;
   Profiler profiler(kPlugin);
   auto communicator = profiler.open({1, "", 1, 1, 0});
-  Call call = all_reduce();
+  ProfiledCall call = all_reduce();
   std::string program = "a program whose name is too long for a string to keep it within";
   call.program = program;
   ProfiledOperation operation = communicator->begin(call);

@@ -56,10 +56,10 @@ tl::unexpected<Error> unreadable(std::string_view rule, std::string_view part, s
   return fail(ErrorCode::invalid_argument, fmt::format("selection rule '{}': '{}' is not {}", rule, part, expected));
 }
 
-Result<Rule> parse_rule(std::string_view text) {
+Result<SelectionRule> parse_rule(std::string_view text) {
   const auto fields = split(text, ':');
   if (fields.size() != 3) return unreadable(text, text, "of the form collective:range:program");
-  Rule rule;
+  SelectionRule rule;
   const auto collective = parse_collective(fields[0]);
   if (!collective) return unreadable(text, fields[0], "a collective");
   rule.collective = *collective;
@@ -157,20 +157,20 @@ Choice across_hosts(const Situation& s) {
 
 }  // namespace
 
-Result<std::vector<Rule>> parse_rules(std::string_view text) {
-  std::vector<Rule> rules;
+Result<std::vector<SelectionRule>> parse_rules(std::string_view text) {
+  std::vector<SelectionRule> rules;
   for (const std::string_view part : split(text, ';')) {
     if (part.empty()) continue;
-    Result<Rule> rule = parse_rule(part);
+    Result<SelectionRule> rule = parse_rule(part);
     if (!rule) return tl::unexpected(rule.error());
     rules.push_back(std::move(*rule));
   }
   return rules;
 }
 
-std::string to_string(const std::vector<Rule>& rules) {
+std::string to_string(const std::vector<SelectionRule>& rules) {
   std::string text;
-  for (const Rule& rule : rules) {
+  for (const SelectionRule& rule : rules) {
     if (!text.empty()) text += ';';
     text += fmt::format("{}:", name_of(rule.collective));
     const bool all = rule.first == 0 && rule.last == ~std::uint64_t{0};
@@ -191,9 +191,9 @@ std::size_t one_way_tile(std::size_t bytes) {
   return bytes < (1 << 20) ? kPipeTile : kLargePipeTile;
 }
 
-Choice select(const Situation& s, const std::vector<Rule>& rules) {
+Choice select(const Situation& s, const std::vector<SelectionRule>& rules) {
   if (s.own_counts) return {.algorithm = "oneshot"};
-  for (const Rule& rule : rules)
+  for (const SelectionRule& rule : rules)
     if (rule.collective == s.collective && rule.first <= s.bytes && s.bytes <= rule.last) return rule.choice;
   if (s.ranks == 1) return {.algorithm = "oneshot"};
   if (reduces(s.collective) && (s.rank_order || s.ordered) && s.hosts > 1) return {.algorithm = "oneshot"};

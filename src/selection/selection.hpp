@@ -23,20 +23,20 @@ struct Choice {
 };
 
 /// One line of a table: for this collective, from `first` to `last` bytes (inclusive), take that.
-struct Rule {
+struct SelectionRule {
   Collective collective = Collective::all_reduce;
   std::uint64_t first = 0;
   std::uint64_t last = ~std::uint64_t{0};
   Choice choice;
 
-  bool operator==(const Rule&) const = default;
+  bool operator==(const SelectionRule&) const = default;
 };
 
 /// "all_reduce:0-32K:oneshot;all_gather:*:ring@256K": collective, size range (or *), program and tile. After them,
 /// "|program@tile" is what runs instead where all buffers can be mapped.
 /// An error names the part that cannot be read, and what was expected.
-Result<std::vector<Rule>> parse_rules(std::string_view text);
-std::string to_string(const std::vector<Rule>& rules);
+Result<std::vector<SelectionRule>> parse_rules(std::string_view text);
+std::string to_string(const std::vector<SelectionRule>& rules);
 
 struct Situation {
   Collective collective = Collective::all_reduce;
@@ -54,6 +54,6 @@ struct Situation {
 std::size_t one_way_tile(std::size_t bytes);
 
 /// The first rule that fits, else the defaults.
-Choice select(const Situation& situation, const std::vector<Rule>& rules);
+Choice select(const Situation& situation, const std::vector<SelectionRule>& rules);
 
 }  // namespace tutti

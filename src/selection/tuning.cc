@@ -38,25 +38,25 @@ std::string tuning_path(int ranks, int hosts) {
   return fmt::format("{}/tutti/tune-{}-{}ranks-{}hosts.rules", cache_folder(), cpu_model(), ranks, hosts);
 }
 
-Result<std::vector<Rule>> load_tuning(const std::string& path) {
+Result<std::vector<SelectionRule>> load_tuning(const std::string& path) {
   std::ifstream file(path);
-  std::vector<Rule> rules;
+  std::vector<SelectionRule> rules;
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
     if (line.empty() || line[0] == '#') continue;
-    Result<std::vector<Rule>> parsed = parse_rules(line);
+    Result<std::vector<SelectionRule>> parsed = parse_rules(line);
     if (!parsed) return fail(parsed.error().code, fmt::format("{}:{}: {}", path, number, parsed.error().message));
     rules.insert(rules.end(), parsed->begin(), parsed->end());
   }
   return rules;
 }
 
-Status save_tuning(const std::string& path, const std::vector<Rule>& rules, const std::string& comment) {
+Status save_tuning(const std::string& path, const std::vector<SelectionRule>& rules, const std::string& comment) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   std::string text = fmt::format("# {}\n", comment);
-  for (const Rule& rule : rules) text += to_string(std::vector<Rule>{rule}) + '\n';
+  for (const SelectionRule& rule : rules) text += to_string(std::vector<SelectionRule>{rule}) + '\n';
   return replace_text(path, text);
 }
 

@@ -12,8 +12,8 @@ namespace tutti {
 std::string tuning_path(int ranks, int hosts);
 
 /// The rules of the file; none where there is no file. Lines that start with # are comments.
-Result<std::vector<Rule>> load_tuning(const std::string& path);
+Result<std::vector<SelectionRule>> load_tuning(const std::string& path);
 /// Replaces the file in one step.
-Status save_tuning(const std::string& path, const std::vector<Rule>& rules, const std::string& comment);
+Status save_tuning(const std::string& path, const std::vector<SelectionRule>& rules, const std::string& comment);
 
 }  // namespace tutti

@@ -18,7 +18,7 @@ using Way = std::vector<int>;  // of GPUs of a node, by their index there
 
 constexpr int kThroughSwitch = -1;  // as a hop's link
 
-struct Hop {
+struct NodeHop {
   int to = 0;
   int link = kThroughSwitch;  // the direct one
 };
@@ -79,37 +79,37 @@ class WaySearch {
   }
 
  private:
-  const std::vector<Hop>& hops_from(int index) const {
+  const std::vector<NodeHop>& hops_from(int index) const {
     return hops_[static_cast<std::size_t>(channel_ % period_)][static_cast<std::size_t>(index)];
   }
 
-  bool has_room(const Hop& hop) const { return hop.link == kThroughSwitch || left_.at(hop.link) >= 1; }
+  bool has_room(const NodeHop& hop) const { return hop.link == kThroughSwitch || left_.at(hop.link) >= 1; }
 
-  const Hop* hop_to(int from, int to) const {
+  const NodeHop* hop_to(int from, int to) const {
     const auto& hops = hops_from(from);
-    const auto found = std::find_if(hops.begin(), hops.end(), [&](const Hop& hop) { return hop.to == to; });
+    const auto found = std::find_if(hops.begin(), hops.end(), [&](const NodeHop& hop) { return hop.to == to; });
     return found == hops.end() ? nullptr : &*found;
   }
 
   bool joins(int from, int to) const {
-    const Hop* const hop = hop_to(from, to);
+    const NodeHop* const hop = hop_to(from, to);
     return hop != nullptr && has_room(*hop);
   }
 
   void use(int from, int to) {
-    if (const Hop* const hop = hop_to(from, to); hop->link != kThroughSwitch) left_[hop->link] -= 1;
+    if (const NodeHop* const hop = hop_to(from, to); hop->link != kThroughSwitch) left_[hop->link] -= 1;
   }
 
-  bool is_open(const Hop& hop) const { return !visited_[static_cast<std::size_t>(hop.to)] && has_room(hop); }
+  bool is_open(const NodeHop& hop) const { return !visited_[static_cast<std::size_t>(hop.to)] && has_room(hop); }
 
   /// The next GPUs to try: those with the fewest ways on first, else they are left over in the end.
   std::vector<int> candidates() {
     std::vector<std::pair<std::ptrdiff_t, int>> found;
-    for (const Hop& hop : hops_from(way_.back())) {
+    for (const NodeHop& hop : hops_from(way_.back())) {
       if (!is_open(hop) || (last_ && hop.to == *last_ && way_.size() + 1 < visited_.size())) continue;
       const auto& onward = hops_from(hop.to);
-      found.emplace_back(std::count_if(onward.begin(), onward.end(), [&](const Hop& next) { return is_open(next); }),
-                         hop.to);
+      found.emplace_back(
+          std::count_if(onward.begin(), onward.end(), [&](const NodeHop& next) { return is_open(next); }), hop.to);
     }
     std::shuffle(found.begin(), found.end(), random_);
     std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -132,8 +132,8 @@ class WaySearch {
   }
 
   int period_;
-  std::vector<std::vector<std::vector<Hop>>> hops_;  // [channel mod period][GPU]
-  std::map<int, double> room_, left_;                // by direct link, in units of the slowest
+  std::vector<std::vector<std::vector<NodeHop>>> hops_;  // [channel mod period][GPU]
+  std::map<int, double> room_, left_;                    // by direct link, in units of the slowest
   std::mt19937 random_;
   int channel_ = 0;
   std::optional<int> last_;

@@ -10,7 +10,7 @@
 
 namespace tutti::simulation {
 
-struct Event {
+struct ScheduledEvent {
   double time = 0;
   std::uint64_t order = 0;
   std::uint32_t subject = 0;  // whom it is about, as `kind` says
@@ -22,7 +22,7 @@ class EventQueue {
   bool empty() const { return heap_.empty(); }
 
   void add(double time, std::uint32_t kind, std::uint32_t subject) {
-    const Event event{time, added_++, subject, kind};
+    const ScheduledEvent event{time, added_++, subject, kind};
     std::size_t at = heap_.size();
     heap_.push_back(event);
     while (at > 0) {
@@ -35,9 +35,9 @@ class EventQueue {
   }
 
   /// There must be one.
-  Event take() {
-    const Event first = heap_.front();
-    const Event last = heap_.back();
+  ScheduledEvent take() {
+    const ScheduledEvent first = heap_.front();
+    const ScheduledEvent last = heap_.back();
     heap_.pop_back();
     if (!heap_.empty()) sink(last);
     return first;
@@ -46,12 +46,12 @@ class EventQueue {
  private:
   static constexpr std::size_t kChildren = 4;
 
-  static bool before(const Event& one, const Event& other) {
+  static bool before(const ScheduledEvent& one, const ScheduledEvent& other) {
     return one.time < other.time || (one.time == other.time && one.order < other.order);
   }
 
   /// Puts an event into the hole at the top.
-  void sink(const Event& event) {
+  void sink(const ScheduledEvent& event) {
     std::size_t hole = 0;
     while (true) {
       const std::size_t first = hole * kChildren + 1;
@@ -67,7 +67,7 @@ class EventQueue {
     heap_[hole] = event;
   }
 
-  std::vector<Event> heap_;
+  std::vector<ScheduledEvent> heap_;
   std::uint64_t added_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace tutti::simulation {
 namespace {
 
 /// One worker's end of a channel.
-struct End {
+struct ChannelEnd {
   int from = 0;
   int to = 0;
   int number = 0;
@@ -19,7 +19,7 @@ struct End {
   std::uint32_t worker = 0;
 };
 
-bool same_channel(const End& one, const End& other) {
+bool same_channel(const ChannelEnd& one, const ChannelEnd& other) {
   return std::tie(one.from, one.to, one.number) == std::tie(other.from, other.to, other.number);
 }
 
@@ -116,11 +116,11 @@ class Flattener {
 
   /// Ends that name the same channel become one.
   Status connect() {
-    std::sort(ends_.begin(), ends_.end(), [](const End& a, const End& b) {
+    std::sort(ends_.begin(), ends_.end(), [](const ChannelEnd& a, const ChannelEnd& b) {
       return std::tie(a.from, a.to, a.number, a.sends, a.worker) < std::tie(b.from, b.to, b.number, b.sends, b.worker);
     });
     for (std::size_t i = 0; i < ends_.size(); ++i) {
-      const End& end = ends_[i];
+      const ChannelEnd& end = ends_[i];
       const bool follows = i > 0 && same_channel(ends_[i - 1], end);
       if (follows && ends_[i - 1].sends == end.sends)
         return fail(ErrorCode::invalid_argument,
@@ -155,7 +155,7 @@ class Flattener {
   const Program& program_;
   Routes& routes_;
   FlatProgram flat_;
-  std::vector<End> ends_;
+  std::vector<ChannelEnd> ends_;
   std::size_t first_worker_ = 0;  // of the rank being added
 };
 

@@ -43,7 +43,7 @@ Result<Simulation> Run::finish() {
     for (std::size_t i = 0; i < ready_.size(); ++i) advance(ready_[i]);
     ready_.clear();
     if (events_.empty()) break;
-    const Event event = events_.take();
+    const ScheduledEvent event = events_.take();
     now_ = event.time;
     switch (event.kind) {
       case kWorkerGoesOn:
@@ -66,33 +66,33 @@ double Run::bytes_of(const FlatStep& step, std::uint32_t tile) const {
 
 /// As far as it can go at this time. Each phase knows the next one before it may have to wait.
 void Run::advance(std::uint32_t worker) {
-  WorkerState& state = workers_[worker];
+  SimulatedWorker& state = workers_[worker];
   while (state.tile < tiles_) {
     const FlatStep& step = program_.steps[state.step];
     switch (state.phase) {
-      case Phase::waits:
+      case StepPhase::waits:
         if (!dependencies_met(worker)) return;
-        state.phase = Phase::receives;
+        state.phase = StepPhase::receives;
         if (spends(worker, options_.step_seconds)) return;
         break;
-      case Phase::receives:
+      case StepPhase::receives:
         if (receives(step.kind) && !has_arrived(worker)) return;
-        state.phase = Phase::takes;
+        state.phase = StepPhase::takes;
         if (options_.memory_rate > 0 && spends(worker, step.passes * bytes_of(step, state.tile) / options_.memory_rate))
           return;
         break;
-      case Phase::takes:
+      case StepPhase::takes:
         if (receives(step.kind)) take(worker);
-        state.phase = Phase::sends;
+        state.phase = StepPhase::sends;
         break;
-      case Phase::sends:
+      case StepPhase::sends:
         if (sends(step.kind)) {
-          if (launch(worker)) state.phase = Phase::ends;
+          if (launch(worker)) state.phase = StepPhase::ends;
           return;
         }
-        state.phase = Phase::ends;
+        state.phase = StepPhase::ends;
         break;
-      case Phase::ends:
+      case StepPhase::ends:
         end_step(worker);
     }
   }
@@ -100,11 +100,11 @@ void Run::advance(std::uint32_t worker) {
 
 /// Else it is in the list of the step it waits for.
 bool Run::dependencies_met(std::uint32_t worker) {
-  WorkerState& state = workers_[worker];
+  SimulatedWorker& state = workers_[worker];
   const auto needed = program_.dependencies_of(state.step);
   for (; state.dependency < needed.size(); ++state.dependency) {
     const FlatDependency& one = needed[state.dependency];
-    const WorkerState& other = workers_[one.worker];
+    const SimulatedWorker& other = workers_[one.worker];
     if (other.tile > state.tile || (other.tile == state.tile && other.step > one.step)) continue;
     FlatStep& awaited = program_.steps[one.step];
     state.next_waiting = std::exchange(awaited.waiting, static_cast<std::int32_t>(worker));
@@ -134,7 +134,7 @@ void Run::take(std::uint32_t worker) {
 
 /// Sends a piece off where there is room; the worker then goes on when its last byte has left.
 bool Run::launch(std::uint32_t worker) {
-  const WorkerState& state = workers_[worker];
+  const SimulatedWorker& state = workers_[worker];
   const auto index = static_cast<std::uint32_t>(program_.workers[worker].sends_on);
   ChannelState& channel = channels_[index];
   channel.sender_waits = channel.sent - channel.taken >= static_cast<std::uint32_t>(options_.slots);
@@ -152,10 +152,10 @@ bool Run::launch(std::uint32_t worker) {
 }
 
 void Run::end_step(std::uint32_t worker) {
-  WorkerState& state = workers_[worker];
+  SimulatedWorker& state = workers_[worker];
   const FlatWorker& own = program_.workers[worker];
   const std::uint32_t tile = state.tile, step = state.step;
-  state.phase = Phase::waits;
+  state.phase = StepPhase::waits;
   state.dependency = 0;
   if (++state.step == own.first_step + own.steps) {
     state.step = own.first_step;
@@ -169,7 +169,7 @@ void Run::end_step(std::uint32_t worker) {
   const auto woken = static_cast<std::ptrdiff_t>(ready_.size());
   std::int32_t each = std::exchange(program_.steps[step].waiting, kNone);
   while (each != kNone) {
-    WorkerState& other = workers_[static_cast<std::size_t>(each)];
+    SimulatedWorker& other = workers_[static_cast<std::size_t>(each)];
     const std::int32_t next = other.next_waiting;
     if (other.tile <= tile)
       ready_.push_back(static_cast<std::uint32_t>(each));
@@ -183,7 +183,7 @@ void Run::end_step(std::uint32_t worker) {
 /// A piece whose head has come to its next link waits for its turn there. Its last byte leaves when the link has
 /// served it, but not before it has come.
 Run::Passage Run::pass_link(std::uint32_t index) {
-  Piece& piece = pieces_[index];
+  SimulatedPiece& piece = pieces_[index];
   const auto links = program_.links_of(program_.channels[piece.channel]);
   LinkState& link = links_[static_cast<std::size_t>(links[piece.links_passed])];
   const double seconds = piece.bytes * link.seconds_per_byte;
@@ -199,7 +199,7 @@ Run::Passage Run::pass_link(std::uint32_t index) {
 }
 
 void Run::arrive(std::uint32_t index) {
-  const Piece& piece = pieces_[index];
+  const SimulatedPiece& piece = pieces_[index];
   ChannelState& channel = channels_[piece.channel];
   ++channel.arrived;
   if (std::exchange(channel.receiver_waits, false)) ready_.push_back(channel.receiver);
@@ -207,7 +207,7 @@ void Run::arrive(std::uint32_t index) {
   free_pieces_.push_back(index);
 }
 
-std::uint32_t Run::add_piece(const Piece& piece) {
+std::uint32_t Run::add_piece(const SimulatedPiece& piece) {
   if (free_pieces_.empty()) {
     pieces_.push_back(piece);
     return static_cast<std::uint32_t>(pieces_.size() - 1);
@@ -221,7 +221,7 @@ std::uint32_t Run::add_piece(const Piece& piece) {
 void Run::note_flight(std::uint32_t worker, double begins) {
   const FlatWorker& own = program_.workers[worker];
   const FlatChannel& channel = program_.channels[static_cast<std::size_t>(own.sends_on)];
-  const WorkerState& state = workers_[worker];
+  const SimulatedWorker& state = workers_[worker];
   simulation_.flights.push_back({.from = channel.from,
                                  .to = channel.to,
                                  .channel = channel.number,
@@ -250,15 +250,15 @@ std::string Run::deadlock() const {
 }
 
 std::string Run::describe_wait(std::uint32_t worker) const {
-  const WorkerState& state = workers_[worker];
+  const SimulatedWorker& state = workers_[worker];
   const FlatWorker& own = program_.workers[worker];
   const std::string who = fmt::format("rank {} worker {} step {}", own.rank, own.index, state.step - own.first_step);
-  if (state.phase == Phase::waits) {
+  if (state.phase == StepPhase::waits) {
     const FlatDependency& needed = program_.dependencies_of(state.step)[state.dependency];
     const FlatWorker& other = program_.workers[needed.worker];
     return fmt::format("{} waits for worker {} step {}", who, other.index, needed.step - other.first_step);
   }
-  const bool sends_now = state.phase == Phase::sends;
+  const bool sends_now = state.phase == StepPhase::sends;
   const FlatChannel& channel = program_.channels[static_cast<std::size_t>(sends_now ? own.sends_on : own.receives_on)];
   return sends_now ? fmt::format("{} waits for room on channel {} to rank {}", who, channel.number, channel.to)
                    : fmt::format("{} waits for a piece on channel {} from rank {}", who, channel.number, channel.from);

@@ -24,14 +24,14 @@ class Run {
   Result<Simulation> finish();
 
  private:
-  enum class Phase : std::uint8_t { waits, receives, takes, sends, ends };  // of a step
+  enum class StepPhase : std::uint8_t { waits, receives, takes, sends, ends };  // of a step
 
-  struct WorkerState {
+  struct SimulatedWorker {
     std::uint32_t tile = 0;
     std::uint32_t step = 0;             // among all
     std::uint32_t dependency = 0;       // the first that is perhaps not fulfilled, of the step
     std::int32_t next_waiting = kNone;  // for the same step of another worker
-    Phase phase = Phase::waits;
+    StepPhase phase = StepPhase::waits;
   };
   struct ChannelState {
     std::uint32_t sent = 0;
@@ -48,7 +48,7 @@ class Run {
     double seconds_per_byte = 0;
     double latency = 0;
   };
-  struct Piece {
+  struct SimulatedPiece {
     double bytes = 0;
     double last_byte = 0;  // when that comes to where the piece is going
     std::uint32_t channel = 0;
@@ -69,7 +69,7 @@ class Run {
   void end_step(std::uint32_t worker);
   Passage pass_link(std::uint32_t piece);
   void arrive(std::uint32_t piece);
-  std::uint32_t add_piece(const Piece& piece);
+  std::uint32_t add_piece(const SimulatedPiece& piece);
   void note_flight(std::uint32_t worker, double begins);
   double bytes_of(const FlatStep& step, std::uint32_t tile) const;
   Simulation result();
@@ -85,10 +85,10 @@ class Run {
   double now_ = 0;
   EventQueue events_;
   std::vector<std::uint32_t> ready_;  // workers that can go on now
-  std::vector<WorkerState> workers_;
+  std::vector<SimulatedWorker> workers_;
   std::vector<ChannelState> channels_;
   std::vector<LinkState> links_;
-  std::vector<Piece> pieces_;
+  std::vector<SimulatedPiece> pieces_;
   std::vector<std::uint32_t> free_pieces_;
   std::size_t unfinished_ = 0;
   Simulation simulation_;

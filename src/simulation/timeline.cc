@@ -27,7 +27,7 @@ constexpr double kRowGap = 6;
 
 constexpr std::array<const char*, 6> kColours = {"#16a34a", "#2563eb", "#b45309", "#7c3aed", "#0f766e", "#be123c"};
 
-struct Bar {
+struct FlightBar {
   const Flight* flight;
   int lane = 0;
 };
@@ -68,15 +68,15 @@ class Timeline {
     for (int rank = 0; rank < shown_ranks_; ++rank) draw_row(rank);
     draw_axis();
     for (int rank = 0; rank < shown_ranks_; ++rank)
-      for (const Bar& bar : rows_[static_cast<std::size_t>(rank)]) draw_bar(rank, bar);
+      for (const FlightBar& bar : rows_[static_cast<std::size_t>(rank)]) draw_bar(rank, bar);
     draw_legend();
     return out_ + "</svg>\n";
   }
 
  private:
-  static int lanes_of(const std::vector<Bar>& row) {
+  static int lanes_of(const std::vector<FlightBar>& row) {
     int lanes = 0;
-    for (const Bar& bar : row) lanes = std::max(lanes, bar.lane + 1);
+    for (const FlightBar& bar : row) lanes = std::max(lanes, bar.lane + 1);
     return lanes;
   }
 
@@ -150,7 +150,7 @@ class Timeline {
     return added.first->second;
   }
 
-  void draw_bar(int rank, const Bar& bar) {
+  void draw_bar(int rank, const FlightBar& bar) {
     const Flight& flight = *bar.flight;
     const double left = x_of(flight.begins);
     out_ += fmt::format(
@@ -182,7 +182,7 @@ class Timeline {
   const std::string& title_;
   int shown_ranks_ = 0;
   double whole_ = 1;  // seconds
-  std::vector<std::vector<Bar>> rows_;
+  std::vector<std::vector<FlightBar>> rows_;
   std::vector<double> row_top_;
   double bottom_ = 0;
   std::size_t bars_ = 0;

@@ -44,9 +44,9 @@ std::vector<Move> backwards(const Schedule& schedule, int first_channel, bool re
 namespace {
 
 /// Follows where every chunk lies on every rank, and when it was last touched there.
-class Merger {
+class MoveMerger {
  public:
-  Merger(const LoweringPurpose& purpose, std::size_t cells)
+  MoveMerger(const LoweringPurpose& purpose, std::size_t cells)
       : purpose_(purpose), ranks_(static_cast<std::size_t>(purpose.shape.ranks)), cells_(cells) {}
 
   /// To be called with every move before the first is added.
@@ -55,8 +55,8 @@ class Merger {
   }
 
   void add(const Move& move) {
-    Cell& source = cell(move.chunk, move.from);
-    Cell& target = cell(move.chunk, move.to);
+    ChunkState& source = cell(move.chunk, move.from);
+    ChunkState& target = cell(move.chunk, move.to);
     const Buffer arrival = purpose_.place_of_arrival(move.chunk, move.to);
     const bool completes = target.additions == 1 && home_of(purpose_.schedule, move.chunk) == move.to;
     const Way way{move.from, move.to, move.channel, move.reduces, completes};
@@ -77,21 +77,22 @@ class Merger {
 
  private:
   using Way = std::tuple<int, int, int, bool, bool>;
-  struct Cell {
+  struct ChunkState {
     Buffer place = Buffer::input;
     std::int64_t touched = -1;
     int additions = 0;  // still to come
   };
-  struct Open {
+  struct OpenMove {
     std::size_t index = 0;
     Buffer source, before, arrival;  // where the chunks lie: on the sender; on the receiver, before and after
   };
 
-  Cell& cell(int chunk, int rank) {
+  ChunkState& cell(int chunk, int rank) {
     return cells_[static_cast<std::size_t>(chunk) * ranks_ + static_cast<std::size_t>(rank)];
   }
 
-  bool fits(const Open& open, const Move& move, const Cell& source, const Cell& target, Buffer arrival) const {
+  bool fits(const OpenMove& open, const Move& move, const ChunkState& source, const ChunkState& target,
+            Buffer arrival) const {
     const Move& first = moves_[open.index];
     const auto then = static_cast<std::int64_t>(open.index);
     return move.chunk == first.chunk + first.count && first.count < kMostMovedTogether && source.touched < then &&
@@ -107,8 +108,8 @@ class Merger {
 
   const LoweringPurpose& purpose_;
   std::size_t ranks_;
-  std::vector<Cell> cells_;
-  std::map<Way, Open> open_;
+  std::vector<ChunkState> cells_;
+  std::map<Way, OpenMove> open_;
   std::vector<Move> moves_;
 };
 
@@ -120,7 +121,7 @@ std::vector<Move> merged(std::vector<Move> moves, const LoweringPurpose& purpose
   const std::size_t cells =
       static_cast<std::size_t>(chunks_of(purpose.schedule)) * static_cast<std::size_t>(purpose.shape.ranks);
   if (cells > kMostCells) return moves;
-  Merger merger(purpose, cells);
+  MoveMerger merger(purpose, cells);
   for (const Move& move : moves) merger.expect(move);
   for (const Move& move : moves) merger.add(move);
   return std::move(merger).finish();

@@ -97,14 +97,14 @@ std::string chart(const Topology& topology, const SynthesizedCollective& one) {
 
 /// How busy links of each kind are in so many seconds.
 std::string loads(const Topology& topology, const std::vector<double>& busy, double seconds) {
-  struct Kind {
+  struct LinkKindLoad {
     int links = 0;
     double sum = 0, most = 0;
   };
-  std::map<std::string, Kind> kinds;
+  std::map<std::string, LinkKindLoad> kinds;
   for (int link = 0; link < topology.link_count(); ++link) {
     const double load = busy[static_cast<std::size_t>(link)] / seconds;
-    Kind& kind = kinds[topology.link(link).name.empty() ? "link" : topology.link(link).name];
+    LinkKindLoad& kind = kinds[topology.link(link).name.empty() ? "link" : topology.link(link).name];
     ++kind.links, kind.sum += load, kind.most = std::max(kind.most, load);
   }
   std::string out =

@@ -27,9 +27,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-class Search {
+class ProgramSearch {
  public:
-  Search(SynthesisTask& task, const SynthesisRequest& request, Bound bound)
+  ProgramSearch(SynthesisTask& task, const SynthesisRequest& request, Bound bound)
       : task_(task), request_(request), deadline_(Deadline::in(request.seconds)) {
     result_.bound = std::move(bound);
     task.bound = result_.bound.certificates.empty() ? nullptr : &result_.bound;
@@ -262,7 +262,7 @@ Result<Synthesis> synthesize(const Topology& topology, const SynthesisRequest& r
   SynthesisTask task(topology, request);
   SynthesisRequest rest = request;
   rest.seconds = std::max(0.0, request.seconds - seconds_since(start));
-  auto found = Search(task, rest, std::move(*proven)).run();
+  auto found = ProgramSearch(task, rest, std::move(*proven)).run();
   if (found) found->seconds = seconds_since(start);
   return found;
 }

@@ -20,7 +20,7 @@ Refinement::Refinement(const Topology& topology) {
   std::mt19937_64 random(1);
   std::map<std::pair<Rational, Rational>, std::pair<std::uint64_t, std::uint64_t>> labels;
   const auto count = static_cast<std::size_t>(topology.vertex_count());
-  std::vector<std::vector<Neighbour>> lists(count);
+  std::vector<std::vector<LabelledNeighbour>> lists(count);
   for (const Link& link : topology.links()) {
     const auto [label, fresh] = labels.try_emplace({link.capacity, link.latency});
     if (fresh) label->second = {random(), random()};
@@ -54,7 +54,7 @@ Refinement::Refinement(const Topology& topology) {
 }
 
 std::pair<const int*, const int*> Refinement::candidates(int left) const {
-  const Cell& cell = cells_[cell_of(left)];
+  const VertexCell& cell = cells_[cell_of(left)];
   const int* first = right_.order.data() + cell.start;
   return {first, first + cell.size};
 }
@@ -71,7 +71,7 @@ void Refinement::wait_for(std::uint32_t cell) {
   waiting_.push_back(cell);
 }
 
-void Refinement::move(Side& side, int vertex, std::uint32_t place) {
+void Refinement::move(RefinedSide& side, int vertex, std::uint32_t place) {
   const std::uint32_t old = side.place[static_cast<std::size_t>(vertex)];
   const int other = side.order[place];
   std::swap(side.order[old], side.order[place]);
@@ -80,12 +80,12 @@ void Refinement::move(Side& side, int vertex, std::uint32_t place) {
 }
 
 std::uint32_t Refinement::cut_off_end(std::uint32_t cell, std::uint32_t count) {
-  Cell& old = cells_[cell];
+  VertexCell& old = cells_[cell];
   old.size -= count;
   const auto fresh = static_cast<std::uint32_t>(cells_.size());
   const std::uint32_t start = old.start + old.size;
   cells_.push_back({start, count, false});
-  for (Side* side : {&left_, &right_})
+  for (RefinedSide* side : {&left_, &right_})
     for (std::uint32_t i = start; i < start + count; ++i) side->cell[static_cast<std::size_t>(side->order[i])] = fresh;
   // Looking at one of two halves tells as much as looking at both, unless the whole was still to be looked at.
   wait_for(cells_[cell].waits || count <= cells_[cell].size ? fresh : cell);
@@ -108,7 +108,7 @@ bool Refinement::refine() {
     const std::uint32_t splitter = waiting_.back();
     waiting_.pop_back();
     cells_[splitter].waits = false;
-    const Cell cell = cells_[splitter];
+    const VertexCell cell = cells_[splitter];
     gather_looks(left_, cell);
     gather_looks(right_, cell);
     if (!split_touched()) return false;
@@ -116,7 +116,7 @@ bool Refinement::refine() {
   return true;
 }
 
-void Refinement::gather_looks(Side& side, const Cell& splitter) {
+void Refinement::gather_looks(RefinedSide& side, const VertexCell& splitter) {
   for (std::uint32_t i = splitter.start; i < splitter.start + splitter.size; ++i) {
     const auto member = static_cast<std::size_t>(side.order[i]);
     for (std::uint32_t n = first_neighbour_[member]; n < first_neighbour_[member + 1]; ++n) {
@@ -133,7 +133,7 @@ bool Refinement::split_touched() {
   for (const int v : right_.touched) by_cell[right_.cell[static_cast<std::size_t>(v)]].second.push_back(v);
   bool balanced = true;
   for (auto& [cell, members] : by_cell) balanced = balanced && split_cell(cell, members.first, members.second);
-  for (Side* side : {&left_, &right_}) {
+  for (RefinedSide* side : {&left_, &right_}) {
     for (const int v : side->touched) side->look[static_cast<std::size_t>(v)] = 0;
     side->touched.clear();
   }
@@ -142,7 +142,7 @@ bool Refinement::split_touched() {
 
 bool Refinement::split_cell(std::uint32_t cell, std::vector<int>& left, std::vector<int>& right) {
   if (left.size() != right.size()) return false;
-  const auto by_look = [](const Side& side) {
+  const auto by_look = [](const RefinedSide& side) {
     return [&side](int a, int b) {
       return side.look[static_cast<std::size_t>(a)] < side.look[static_cast<std::size_t>(b)];
     };

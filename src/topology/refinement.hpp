@@ -33,35 +33,35 @@ class Refinement {
   std::vector<int> matching() const;
 
  private:
-  struct Cell {
+  struct VertexCell {
     std::uint32_t start, size;
     bool waits;  // in the list of cells whose neighbours are to be looked at
   };
-  struct Side {
+  struct RefinedSide {
     std::vector<int> order;            // vertices, cell by cell
     std::vector<std::uint32_t> place;  // [vertex] in `order`
     std::vector<std::uint32_t> cell;   // [vertex]
     std::vector<std::uint64_t> look;   // [vertex] links into the cell being looked at, as a sum; 0 between turns
     std::vector<int> touched;          // vertices with a look
   };
-  struct Neighbour {
+  struct LabelledNeighbour {
     int vertex;
     std::uint64_t label;  // of the link and its direction
   };
 
   bool refine();
-  void gather_looks(Side& side, const Cell& splitter);
+  void gather_looks(RefinedSide& side, const VertexCell& splitter);
   bool split_touched();
   bool split_cell(std::uint32_t cell, std::vector<int>& left, std::vector<int>& right);
   /// The last `count` places of the cell become a cell of their own.
   std::uint32_t cut_off_end(std::uint32_t cell, std::uint32_t count);
-  static void move(Side& side, int vertex, std::uint32_t place);
+  static void move(RefinedSide& side, int vertex, std::uint32_t place);
   void wait_for(std::uint32_t cell);
 
   std::vector<std::uint32_t> first_neighbour_;  // [vertex], into neighbours_
-  std::vector<Neighbour> neighbours_;
-  Side left_, right_;
-  std::vector<Cell> cells_;
+  std::vector<LabelledNeighbour> neighbours_;
+  RefinedSide left_, right_;
+  std::vector<VertexCell> cells_;
   std::vector<std::uint32_t> waiting_;
 };
 

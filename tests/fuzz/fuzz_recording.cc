@@ -56,11 +56,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span<const std::byte> given = std::as_bytes(std::span(data, size)).subspan(1);
   const std::vector<std::byte> bytes =
       (data[0] & 1) != 0 ? behind_a_head(given) : std::vector<std::byte>(given.begin(), given.end());
-  const Source source{bytes.size(), [&](std::size_t offset, std::span<std::byte> to) {
-                        if (offset > bytes.size() || to.size() > bytes.size() - offset) return false;
-                        std::memcpy(to.data(), bytes.data() + offset, to.size());
-                        return true;
-                      }};
+  const RecordingSource source{bytes.size(), [&](std::size_t offset, std::span<std::byte> to) {
+                                 if (offset > bytes.size() || to.size() > bytes.size() - offset) return false;
+                                 std::memcpy(to.data(), bytes.data() + offset, to.size());
+                                 return true;
+                               }};
   const auto process = read_recording(source, false, Detail::all());
   if (!process) return 0;
   require_well_formed(*process);

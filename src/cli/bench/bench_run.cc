@@ -17,7 +17,7 @@ namespace tutti::cli {
 namespace {
 
 /// What ranks tell rank 0 about themselves, in a form that travels.
-struct Introduction {
+struct RankDescription {
   int pid = 0;
   char host[64] = {};
   char device[64] = {};
@@ -32,15 +32,15 @@ std::string cpu_model() {
 }
 
 Result<std::vector<RankInfo>> introduce(Communicator& communicator) {
-  Introduction mine;
+  RankDescription mine;
   mine.pid = ::getpid();
   ::gethostname(mine.host, sizeof mine.host - 1);
   std::strncpy(mine.device, cpu_model().c_str(), sizeof mine.device - 1);
-  std::vector<Introduction> all(static_cast<std::size_t>(communicator.size()));
+  std::vector<RankDescription> all(static_cast<std::size_t>(communicator.size()));
   const auto gathered = communicator.all_gather(&mine, all.data(), sizeof mine, DataType::uint8);
   if (!gathered) return tl::unexpected(gathered.error());
   std::vector<RankInfo> ranks;
-  for (const Introduction& each : all)
+  for (const RankDescription& each : all)
     ranks.push_back({static_cast<int>(ranks.size()), each.pid, each.host, each.device});
   return ranks;
 }

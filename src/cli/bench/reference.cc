@@ -42,21 +42,23 @@ std::uint64_t mix(std::uint64_t value) {
 
 /// What keeps every partial result of an operator exact in a type: how many ranks give something else than the neutral
 /// element, and how large it is.
-struct Bounds {
+struct ExactInputs {
   int contributors;
   int magnitude;
 };
 
-Bounds bounds_of(DataType type, Operator op) {
+ExactInputs bounds_of(DataType type, Operator op) {
   if (op == Operator::product) return {6, 2};
   const bool eight_bit_float = type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
-  Bounds bounds = eight_bit_float ? Bounds{4, 2} : size_of(type) == 1 ? Bounds{16, 7} : Bounds{32, 7};
+  ExactInputs bounds = eight_bit_float      ? ExactInputs{4, 2}
+                       : size_of(type) == 1 ? ExactInputs{16, 7}
+                                            : ExactInputs{32, 7};
   if (op == Operator::premultiplied_sum) bounds.contributors /= 2;
   return bounds;
 }
 
 double input_value(int rank, int ranks, DataType type, Operator op, std::uint64_t seed, std::size_t index) {
-  const Bounds bounds = bounds_of(type, op);
+  const ExactInputs bounds = bounds_of(type, op);
   const std::uint64_t here = mix(seed * 0x9e3779b97f4a7c15ULL + index);
   const std::uint64_t noise = mix(here + static_cast<std::uint64_t>(rank) + 1);
   const double magnitude = 1.0 + static_cast<double>(noise % static_cast<std::uint64_t>(bounds.magnitude));

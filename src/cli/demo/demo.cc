@@ -22,29 +22,30 @@ namespace {
 constexpr int kTakes = 5;    // rounds of timed calls; the middle one is shown
 constexpr int kInARow = 10;  // calls of a round, one after the other: alone, each would wait for ranks to wake
 
-struct Outcome {
+struct SceneResult {
   double microseconds = 0.0;  // of the slowest rank
   std::int64_t wrong = 0;     // elements, over all ranks
 };
 
-Result<Outcome> perform(const Scene& scene, Stage& stage) {
+Result<SceneResult> perform(const Scene& scene, SceneBuffers& buffers) {
   std::vector<double> times;
   for (int take = 0; take < kTakes; ++take) {
-    stage.reset();
-    if (auto met = stage.communicator.barrier(); !met) return tl::unexpected(met.error());
+    buffers.reset();
+    if (auto met = buffers.communicator.barrier(); !met) return tl::unexpected(met.error());
     const std::uint64_t start = ticks();
     for (int call = 0; call < kInARow; ++call)
-      if (auto played = scene.play(stage); !played) return tl::unexpected(played.error());
+      if (auto played = scene.play(buffers); !played) return tl::unexpected(played.error());
     times.push_back(microseconds_since(start) / kInARow);
   }
   std::nth_element(times.begin(), times.begin() + kTakes / 2, times.end());
-  Outcome outcome;
+  SceneResult outcome;
   outcome.microseconds = times[kTakes / 2];
-  for (std::size_t i = 0; scene.received && i < scene.received(stage); ++i)
-    if (stage.recv[i] != scene.expected(stage, i)) ++outcome.wrong;
-  auto agreed =
-      stage.communicator.all_reduce(&outcome.microseconds, &outcome.microseconds, 1, DataType::float64, Operator::max);
-  if (agreed) agreed = stage.communicator.all_reduce(&outcome.wrong, &outcome.wrong, 1, DataType::int64, Operator::sum);
+  for (std::size_t i = 0; scene.received && i < scene.received(buffers); ++i)
+    if (buffers.recv[i] != scene.expected(buffers, i)) ++outcome.wrong;
+  auto agreed = buffers.communicator.all_reduce(&outcome.microseconds, &outcome.microseconds, 1, DataType::float64,
+                                                Operator::max);
+  if (agreed)
+    agreed = buffers.communicator.all_reduce(&outcome.wrong, &outcome.wrong, 1, DataType::int64, Operator::sum);
   if (!agreed) return tl::unexpected(agreed.error());
   return outcome;
 }
@@ -55,11 +56,11 @@ class Playbill {
   Playbill(bool speaks, std::size_t scenes)
       : speaks_(speaks), color_(wants_color(STDOUT_FILENO)), live_(::isatty(STDOUT_FILENO) == 1), scenes_(scenes) {}
 
-  void open(const Stage& stage) const {
+  void open(const SceneBuffers& buffers) const {
     if (!speaks_) return;
     fmt::print("{} ranks on {} host{}, {} a buffer, float32; every result is compared with a plain computation\n\n",
-               stage.ranks, stage.communicator.layout().hosts, stage.communicator.layout().hosts == 1 ? "" : "s",
-               show_bytes(stage.count * sizeof(float)));
+               buffers.ranks, buffers.communicator.layout().hosts, buffers.communicator.layout().hosts == 1 ? "" : "s",
+               show_bytes(buffers.count * sizeof(float)));
     fmt::print("{}\n", paint(fmt::format("{:<18} {:>9} {:>11} {:>9}", "collective", "size", "time", "GB/s"),
                              Color::bold, color_));
   }
@@ -70,7 +71,7 @@ class Playbill {
     std::fflush(stdout);
   }
 
-  void show(const Scene& scene, std::size_t bytes, const Outcome& outcome) const {
+  void show(const Scene& scene, std::size_t bytes, const SceneResult& outcome) const {
     if (!speaks_) return;
     if (live_) fmt::print("\r\x1b[K");
     const bool moves = static_cast<bool>(scene.received);
@@ -93,19 +94,19 @@ class Playbill {
 };
 
 int play_all(Communicator& communicator, std::size_t bytes) {
-  Stage stage(communicator, bytes / sizeof(float));
+  SceneBuffers buffers(communicator, bytes / sizeof(float));
   const auto scenes = demo_scenes();
   Playbill playbill(communicator.rank() == 0, scenes.size());
-  playbill.open(stage);
+  playbill.open(buffers);
   int status = 0;
   for (const Scene& scene : scenes) {
     playbill.announce(scene.name);
-    const auto outcome = perform(scene, stage);
+    const auto outcome = perform(scene, buffers);
     if (!outcome) {
       fmt::print(stderr, "\ntutti demo: {}: {}\n", scene.name, outcome.error().to_string());
       return 1;
     }
-    playbill.show(scene, stage.count * sizeof(float), *outcome);
+    playbill.show(scene, buffers.count * sizeof(float), *outcome);
     if (outcome->wrong != 0) status = 1;
   }
   return status;

@@ -10,9 +10,9 @@
 
 namespace tutti::cli {
 
-/// One rank's stage: buffers of `count` floats, and who it is. `block` is a rank's even share; `counts` and `offsets`
-/// split the buffer unevenly.
-struct Stage {
+/// What one rank plays scenes with: buffers of `count` floats, and who it is. `block` is a rank's even share; `counts`
+/// and `offsets` split the buffer unevenly.
+struct SceneBuffers {
   Communicator& communicator;
   int rank = 0;
   int ranks = 1;
@@ -23,7 +23,7 @@ struct Stage {
   std::vector<float> send;
   std::vector<float> recv;
 
-  Stage(Communicator& of, std::size_t elements);
+  SceneBuffers(Communicator& of, std::size_t elements);
   std::size_t own_count() const { return counts[static_cast<std::size_t>(rank)]; }
   /// What rank `of` has at `index` of its send buffer.
   float input(int of, std::size_t index) const;
@@ -33,10 +33,10 @@ struct Stage {
 
 struct Scene {
   std::string name;
-  std::function<Status(Stage&)> play;
+  std::function<Status(SceneBuffers&)> play;
   /// Elements of recv to look at on this rank, and what each must be.
-  std::function<std::size_t(const Stage&)> received;
-  std::function<float(const Stage&, std::size_t index)> expected;
+  std::function<std::size_t(const SceneBuffers&)> received;
+  std::function<float(const SceneBuffers&, std::size_t index)> expected;
 };
 
 std::vector<Scene> demo_scenes();

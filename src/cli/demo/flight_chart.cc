@@ -14,11 +14,11 @@ constexpr int kColumns = 60;
 
 enum class Load { nothing, near, far };
 
-struct Row {
+struct ChartRow {
   std::vector<Load> cells = std::vector<Load>(kColumns, Load::nothing);
 };
 
-std::string drawn(const Row& row, bool color) {
+std::string drawn(const ChartRow& row, bool color) {
   std::string line;
   for (const Load load : row.cells) {
     if (load == Load::nothing) line += "·";
@@ -31,7 +31,7 @@ std::string drawn(const Row& row, bool color) {
 }  // namespace
 
 std::vector<std::string> flight_chart(const Simulation& simulation, const Topology& topology, bool color) {
-  std::vector<Row> rows(static_cast<std::size_t>(topology.ranks()));
+  std::vector<ChartRow> rows(static_cast<std::size_t>(topology.ranks()));
   const auto column = [&](double time) {
     return std::clamp(static_cast<int>(time / simulation.seconds * kColumns), 0, kColumns - 1);
   };

@@ -121,7 +121,7 @@ Status NamespaceRails::await_carriers() {
 }
 
 Status NamespaceRails::start_ranks() {
-  auto job = Job::create(kHosts);
+  auto job = JobDescription::create(kHosts);
   if (!job) return tl::unexpected(job.error());
   job->address = address_of(0, 0) + ":29400";
   for (int host = 0; host < kHosts; ++host) {

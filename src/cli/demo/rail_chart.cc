@@ -58,7 +58,7 @@ std::string RailChart::axis() const {
 std::string RailChart::marks() const {
   std::string line(11, ' ');
   std::size_t at = 0;
-  for (const Mark& mark : marks_) {
+  for (const ChartMark& mark : marks_) {
     line.append(std::max(mark.column, at) - at, ' ');
     line += "↑" + mark.text;
     at = std::max(mark.column, at) + 1 + mark.text.size();

@@ -27,7 +27,7 @@ class RailChart {
   std::vector<std::string> lines() const;
 
  private:
-  struct Mark {
+  struct ChartMark {
     std::size_t column;
     std::string text;
   };
@@ -41,7 +41,7 @@ class RailChart {
   double seconds_;
   bool color_;
   std::vector<RailRates> rates_;
-  std::vector<Mark> marks_;
+  std::vector<ChartMark> marks_;
 };
 
 }  // namespace tutti::cli

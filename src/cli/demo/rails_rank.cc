@@ -24,9 +24,9 @@ void report(const Communicator& communicator) {
 
 /// All-reduces, two under way at a time, whose values change from one to the next. The last element is not data: rank 0
 /// asks with it to stop.
-class Loop {
+class AllReduceLoop {
  public:
-  explicit Loop(Communicator& communicator) : communicator_(communicator), input_(kElements), sum_(kElements) {
+  explicit AllReduceLoop(Communicator& communicator) : communicator_(communicator), input_(kElements), sum_(kElements) {
     const int ranks = communicator.size();
     for (std::size_t i = 0; i < kData; ++i) {
       const int value = 1 + static_cast<int>(i % 97);  // sums of small integers are exact
@@ -49,14 +49,14 @@ class Loop {
  private:
   static constexpr std::size_t kData = kElements - 1;
 
-  struct Slot {
+  struct RunningAllReduce {
     std::vector<float> send = std::vector<float>(kElements);
     std::vector<float> recv = std::vector<float>(kElements);
     float factor = 0;
     Work work;
   };
 
-  Status start(Slot& slot) {
+  Status start(RunningAllReduce& slot) {
     slot.factor = static_cast<float>(1 + started_++ % 7);
     for (std::size_t i = 0; i < kData; ++i) slot.send[i] = slot.factor * input_[i];
     slot.send[kData] = communicator_.rank() == 0 && Clock::now() >= end_ ? 1.0F : 0.0F;
@@ -67,7 +67,7 @@ class Loop {
     return {};
   }
 
-  Status finish(Slot& slot) {
+  Status finish(RunningAllReduce& slot) {
     if (auto done = slot.work.wait(); !done) return done;
     report(communicator_);
     stop_ = stop_ || slot.recv[kData] != 0.0F;
@@ -80,7 +80,7 @@ class Loop {
   Communicator& communicator_;
   std::vector<float> input_;
   std::vector<float> sum_;
-  Slot slots_[2];
+  RunningAllReduce slots_[2];
   Clock::time_point end_;
   std::uint64_t started_ = 0;
   bool stop_ = false;
@@ -110,7 +110,7 @@ int run_rank(const std::function<Status(Communicator&)>& work) {
 }  // namespace
 
 int run_rails_rank(double seconds) {
-  return run_rank([seconds](Communicator& communicator) { return Loop(communicator).run(seconds); });
+  return run_rank([seconds](Communicator& communicator) { return AllReduceLoop(communicator).run(seconds); });
 }
 
 int run_stream_rank(double seconds) {

@@ -14,15 +14,15 @@
 namespace tutti::cli {
 namespace {
 
-using Mark = Finding::Mark;
+using Mark = DoctorFinding::Mark;
 
 struct Section {
   const char* title;
-  std::vector<Finding> findings;
+  std::vector<DoctorFinding> findings;
 };
 
-std::vector<Finding> examine_settings() {
-  std::vector<Finding> findings;
+std::vector<DoctorFinding> examine_settings() {
+  std::vector<DoctorFinding> findings;
   for (const std::string& line : setting_errors()) findings.push_back({Mark::bad, "value", line, "see tutti env"});
   for (const std::string& line : setting_warnings())
     findings.push_back({Mark::warn, "secret", line, "see docs/running.md"});
@@ -38,10 +38,10 @@ void print_report(const std::vector<Section>& sections) {
   const bool color = wants_color(STDOUT_FILENO);
   std::size_t width = 0;
   for (const Section& section : sections)
-    for (const Finding& finding : section.findings) width = std::max(width, finding.topic.size());
+    for (const DoctorFinding& finding : section.findings) width = std::max(width, finding.topic.size());
   for (const Section& section : sections) {
     fmt::print("{}\n", paint(section.title, Color::bold, color));
-    for (const Finding& finding : section.findings) {
+    for (const DoctorFinding& finding : section.findings) {
       const std::string mark = fmt::format("{:<4}", name_of(finding.mark));
       fmt::print("  {}  {:<{}}  {}\n", paint(mark, kColors[static_cast<int>(finding.mark)], color), finding.topic,
                  width, finding.text);
@@ -53,7 +53,7 @@ void print_report(const std::vector<Section>& sections) {
 void print_json(const std::vector<Section>& sections) {
   nlohmann::ordered_json document = nlohmann::ordered_json::array();
   for (const Section& section : sections)
-    for (const Finding& finding : section.findings)
+    for (const DoctorFinding& finding : section.findings)
       document.push_back({{"section", section.title},
                           {"topic", finding.topic},
                           {"mark", name_of(finding.mark)},
@@ -64,7 +64,7 @@ void print_json(const std::vector<Section>& sections) {
 
 bool any_bad(const std::vector<Section>& sections) {
   for (const Section& section : sections)
-    for (const Finding& finding : section.findings)
+    for (const DoctorFinding& finding : section.findings)
       if (finding.mark == Mark::bad) return true;
   return false;
 }

@@ -11,7 +11,7 @@
 
 namespace tutti::cli {
 
-struct Finding {
+struct DoctorFinding {
   enum class Mark {
     ok,
     warn,  // works, slower than it could
@@ -28,16 +28,16 @@ struct CoreFacts {
   int allowed = 1;              // by affinity
   std::optional<double> quota;  // by cgroup
 };
-Finding judge_cores(const CoreFacts& facts);
-Finding judge_isa(const std::vector<std::string>& flags);
-Finding judge_clock(const std::string& source, const std::vector<std::string>& flags);
-Finding judge_kernel(const std::string& release);
+DoctorFinding judge_cores(const CoreFacts& facts);
+DoctorFinding judge_isa(const std::vector<std::string>& flags);
+DoctorFinding judge_clock(const std::string& source, const std::vector<std::string>& flags);
+DoctorFinding judge_kernel(const std::string& release);
 
 inline constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
-Finding judge_memlock(std::uint64_t bytes, bool has_rdma);
-Finding judge_open_files(std::uint64_t soft, std::uint64_t hard);
-Finding judge_dev_shm(std::optional<std::uint64_t> free_bytes);
-Finding judge_huge_pages(const std::string& ordinary, const std::string& shared);
+DoctorFinding judge_memlock(std::uint64_t bytes, bool has_rdma);
+DoctorFinding judge_open_files(std::uint64_t soft, std::uint64_t hard);
+DoctorFinding judge_dev_shm(std::optional<std::uint64_t> free_bytes);
+DoctorFinding judge_huge_pages(const std::string& ordinary, const std::string& shared);
 
 /// What one process may do to a sibling, and why not (errno, 0: it may).
 struct ReachFacts {
@@ -45,14 +45,14 @@ struct ReachFacts {
   int open_errno = 0;   // /proc/<pid>/fd/<memfd>
   int yama_scope = -1;  // kernel.yama.ptrace_scope; -1: no Yama
 };
-std::vector<Finding> judge_reach(const ReachFacts& facts);
-Finding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_limit);
-Finding judge_gpu(const GpuLine& gpu);
+std::vector<DoctorFinding> judge_reach(const ReachFacts& facts);
+DoctorFinding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_limit);
+DoctorFinding judge_gpu(const GpuLine& gpu);
 
-std::vector<Finding> examine_cpu();
-std::vector<Finding> examine_memory();
-std::vector<Finding> examine_network();
-std::vector<Finding> examine_gpus();
+std::vector<DoctorFinding> examine_cpu();
+std::vector<DoctorFinding> examine_memory();
+std::vector<DoctorFinding> examine_network();
+std::vector<DoctorFinding> examine_gpus();
 
 /// The first line of a small file of /proc or /sys; empty where it cannot be read.
 std::string read_line(const std::string& path);

@@ -22,7 +22,7 @@
 namespace tutti::cli {
 namespace {
 
-using Mark = Finding::Mark;
+using Mark = DoctorFinding::Mark;
 namespace fs = std::filesystem;
 
 std::optional<double> cgroup_quota() {
@@ -51,7 +51,7 @@ CoreFacts core_facts() {
 }
 
 // "1 package, 2 cores, 1 NUMA node, L3 32 MB"
-Finding topology() {
+DoctorFinding topology() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return {Mark::warn, "topology", "hwloc cannot start", "check /sys is mounted"};
   const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> topology(raw, hwloc_topology_destroy);
@@ -69,7 +69,7 @@ Finding topology() {
 
 std::uint64_t limit_of(rlim_t value) { return value == RLIM_INFINITY ? kUnlimited : value; }
 
-Finding memfd() {
+DoctorFinding memfd() {
   if (const int error = try_memfd(); error != 0)
     return {Mark::bad, "anonymous shared memory", fmt::format("memfd_create fails ({})", std::strerror(error)),
             "allow memfd_create in the seccomp profile; TUTTI_SHM=0 goes without shared memory"};
@@ -84,15 +84,15 @@ std::vector<fs::path> folders_of(const char* path) {
   return found;
 }
 
-std::vector<Finding> rdma() {
-  std::vector<Finding> findings;
+std::vector<DoctorFinding> rdma() {
+  std::vector<DoctorFinding> findings;
   for (const fs::path& device : folders_of("/sys/class/infiniband"))
     for (const fs::path& port : folders_of((device / "ports").c_str())) {
       const std::string state = parse_rdma_state(read_line(port / "state"));
-      Finding finding{Mark::ok, "RDMA " + device.filename().string(),
-                      fmt::format("port {}: {}, {:g} Gb/s", port.filename().string(), state,
-                                  parse_rdma_rate(read_line(port / "rate"))),
-                      ""};
+      DoctorFinding finding{Mark::ok, "RDMA " + device.filename().string(),
+                            fmt::format("port {}: {}, {:g} Gb/s", port.filename().string(), state,
+                                        parse_rdma_rate(read_line(port / "rate"))),
+                            ""};
       if (state != "ACTIVE") {
         finding.mark = Mark::warn;
         finding.mend = "check the cable and the switch port; `ibstat` and `rdma link` say more";
@@ -108,10 +108,10 @@ std::string show_speed(int megabits) {
   return megabits >= 1000 ? fmt::format("{:g} Gb/s", megabits / 1000.0) : fmt::format("{} Mb/s", megabits);
 }
 
-std::vector<Finding> network_interfaces() {
+std::vector<DoctorFinding> network_interfaces() {
   const auto all = interfaces();
   const auto chosen = chosen_interfaces();
-  std::vector<Finding> findings;
+  std::vector<DoctorFinding> findings;
   if (!chosen)
     findings.push_back({Mark::bad, "interfaces", chosen.error().message, "set TUTTI_INTERFACES to one of them"});
   for (const Interface& each : all.value_or(std::vector<Interface>{})) {
@@ -146,7 +146,7 @@ std::string read_line(const std::string& path) {
   return line;
 }
 
-std::vector<Finding> examine_cpu() {
+std::vector<DoctorFinding> examine_cpu() {
   const auto flags = parse_cpu_flags(read_file("/proc/cpuinfo"));
   utsname kernel{};
   ::uname(&kernel);
@@ -155,10 +155,10 @@ std::vector<Finding> examine_cpu() {
           judge_kernel(kernel.release)};
 }
 
-std::vector<Finding> examine_memory() {
+std::vector<DoctorFinding> examine_memory() {
   const std::string pages = "/sys/kernel/mm/transparent_hugepage/";
-  std::vector<Finding> findings = {memfd()};
-  for (Finding& finding : judge_reach(try_sibling())) findings.push_back(std::move(finding));
+  std::vector<DoctorFinding> findings = {memfd()};
+  for (DoctorFinding& finding : judge_reach(try_sibling())) findings.push_back(std::move(finding));
   struct statvfs shm {};
   const bool mounted = ::statvfs("/dev/shm", &shm) == 0;
   findings.push_back(
@@ -173,16 +173,16 @@ std::vector<Finding> examine_memory() {
   return findings;
 }
 
-std::vector<Finding> examine_network() {
-  std::vector<Finding> findings = network_interfaces();
+std::vector<DoctorFinding> examine_network() {
+  std::vector<DoctorFinding> findings = network_interfaces();
   findings.push_back(judge_tcp_buffers(parse_tcp_buffer_limit(read_line("/proc/sys/net/ipv4/tcp_rmem")),
                                        parse_tcp_buffer_limit(read_line("/proc/sys/net/ipv4/tcp_wmem"))));
-  for (Finding& finding : rdma()) findings.push_back(std::move(finding));
+  for (DoctorFinding& finding : rdma()) findings.push_back(std::move(finding));
   return findings;
 }
 
 // nvidia-smi hangs where a driver is stuck, hence the time limit.
-std::vector<Finding> examine_gpus() {
+std::vector<DoctorFinding> examine_gpus() {
   std::string text;
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
       ::popen("timeout 10 nvidia-smi --query-gpu=index,name,clocks_throttle_reasons.active --format=csv,noheader "
@@ -191,7 +191,7 @@ std::vector<Finding> examine_gpus() {
       ::pclose);
   char line[512];
   while (pipe && std::fgets(line, sizeof line, pipe.get()) != nullptr) text += line;
-  std::vector<Finding> findings;
+  std::vector<DoctorFinding> findings;
   for (const GpuLine& gpu : parse_gpu_lines(text)) findings.push_back(judge_gpu(gpu));
   if (findings.empty()) findings.push_back({Mark::ok, "GPUs", "none found by nvidia-smi", ""});
   return findings;

@@ -10,7 +10,7 @@
 namespace tutti::cli {
 namespace {
 
-using Mark = Finding::Mark;
+using Mark = DoctorFinding::Mark;
 
 bool has(const std::vector<std::string>& flags, std::string_view flag) {
   return std::find(flags.begin(), flags.end(), flag) != flags.end();
@@ -21,8 +21,9 @@ std::string show_limit(std::uint64_t bytes) { return bytes == kUnlimited ? "unli
 }  // namespace
 
 // A rank needs a core of its own to spin on; its process's progress thread sleeps while callers wait by themselves.
-Finding judge_cores(const CoreFacts& facts) {
-  Finding finding{Mark::ok, "cores", fmt::format("{} online, {} for this process", facts.online, facts.allowed), ""};
+DoctorFinding judge_cores(const CoreFacts& facts) {
+  DoctorFinding finding{Mark::ok, "cores", fmt::format("{} online, {} for this process", facts.online, facts.allowed),
+                        ""};
   if (facts.quota) finding.text += fmt::format(", quota of {:g}", *facts.quota);
   const double usable = std::min<double>(facts.allowed, facts.quota.value_or(facts.allowed));
   finding.text +=
@@ -41,19 +42,19 @@ Finding judge_cores(const CoreFacts& facts) {
   return finding;
 }
 
-Finding judge_isa(const std::vector<std::string>& flags) {
+DoctorFinding judge_isa(const std::vector<std::string>& flags) {
   if (has(flags, "avx512f") && has(flags, "avx512bw")) return {Mark::ok, "vector units", "AVX-512", ""};
   if (has(flags, "avx2")) return {Mark::ok, "vector units", "AVX2", ""};
   return {Mark::warn, "vector units", "neither AVX2 nor AVX-512: reductions run one element at a time",
           "in a virtual machine, pass the host's CPU through (qemu -cpu host)"};
 }
 
-Finding judge_clock(const std::string& source, const std::vector<std::string>& flags) {
+DoctorFinding judge_clock(const std::string& source, const std::vector<std::string>& flags) {
   const bool steady = has(flags, "constant_tsc") && has(flags, "nonstop_tsc");
-  Finding finding{Mark::ok, "clock",
-                  fmt::format("{}, time stamp counter {}", source.empty() ? "unknown" : source,
-                              steady ? "steady" : "may change its rate"),
-                  ""};
+  DoctorFinding finding{Mark::ok, "clock",
+                        fmt::format("{}, time stamp counter {}", source.empty() ? "unknown" : source,
+                                    steady ? "steady" : "may change its rate"),
+                        ""};
   if (source != "tsc" && !source.empty()) {
     finding.mark = Mark::warn;
     finding.text += ": every look at the clock is a system call";
@@ -65,14 +66,14 @@ Finding judge_clock(const std::string& source, const std::vector<std::string>& f
   return finding;
 }
 
-Finding judge_kernel(const std::string& release) {
+DoctorFinding judge_kernel(const std::string& release) {
   const KernelVersion version = parse_kernel_version(release);
   if (version >= KernelVersion{5, 3}) return {Mark::ok, "kernel", release, ""};
   return {Mark::bad, "kernel", release + ": no pidfd, the death of a rank is seen late", "run Linux 5.3 or later"};
 }
 
-Finding judge_memlock(std::uint64_t bytes, bool has_rdma) {
-  Finding finding{Mark::ok, "locked memory", show_limit(bytes), ""};
+DoctorFinding judge_memlock(std::uint64_t bytes, bool has_rdma) {
+  DoctorFinding finding{Mark::ok, "locked memory", show_limit(bytes), ""};
   if (bytes == kUnlimited || bytes >= (std::uint64_t{1} << 30)) return finding;
   if (!has_rdma) {
     finding.text += " (matters only with RDMA)";
@@ -86,8 +87,8 @@ Finding judge_memlock(std::uint64_t bytes, bool has_rdma) {
   return finding;
 }
 
-Finding judge_open_files(std::uint64_t soft, std::uint64_t hard) {
-  Finding finding{Mark::ok, "open files", soft == kUnlimited ? "unlimited" : std::to_string(soft), ""};
+DoctorFinding judge_open_files(std::uint64_t soft, std::uint64_t hard) {
+  DoctorFinding finding{Mark::ok, "open files", soft == kUnlimited ? "unlimited" : std::to_string(soft), ""};
   if (soft >= 4096) return finding;
   finding.mark = soft < 256 ? Mark::bad : Mark::warn;
   finding.text += ": few for many ranks over TCP";
@@ -95,11 +96,11 @@ Finding judge_open_files(std::uint64_t soft, std::uint64_t hard) {
   return finding;
 }
 
-Finding judge_dev_shm(std::optional<std::uint64_t> free_bytes) {
+DoctorFinding judge_dev_shm(std::optional<std::uint64_t> free_bytes) {
   if (!free_bytes)
     return {Mark::warn, "/dev/shm", "not there: others on this machine may need it; tutti's memory is anonymous",
             "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"};
-  Finding finding{Mark::ok, "/dev/shm", show_bytes(*free_bytes) + " free", ""};
+  DoctorFinding finding{Mark::ok, "/dev/shm", show_bytes(*free_bytes) + " free", ""};
   if (*free_bytes < (std::uint64_t{16} << 20)) {
     finding.mark = Mark::warn;
     finding.mend = "mount -o remount,size=1G /dev/shm, or docker run --shm-size 1g";
@@ -107,11 +108,11 @@ Finding judge_dev_shm(std::optional<std::uint64_t> free_bytes) {
   return finding;
 }
 
-Finding judge_huge_pages(const std::string& ordinary, const std::string& shared) {
-  Finding finding{Mark::ok, "huge pages",
-                  fmt::format("ordinary memory: {}, shared: {}", ordinary.empty() ? "none" : ordinary,
-                              shared.empty() ? "none" : shared),
-                  ""};
+DoctorFinding judge_huge_pages(const std::string& ordinary, const std::string& shared) {
+  DoctorFinding finding{Mark::ok, "huge pages",
+                        fmt::format("ordinary memory: {}, shared: {}", ordinary.empty() ? "none" : ordinary,
+                                    shared.empty() ? "none" : shared),
+                        ""};
   // tutti::allocate asks with madvise: "advise" is enough, "never" and "deny" refuse it.
   if (shared == "never" || shared == "deny") {
     finding.mark = Mark::warn;
@@ -124,15 +125,15 @@ Finding judge_huge_pages(const std::string& ordinary, const std::string& shared)
   return finding;
 }
 
-std::vector<Finding> judge_reach(const ReachFacts& facts) {
-  Finding mapping{Mark::ok, "shared mappings", "ranks can map each other's registered memory", ""};
+std::vector<DoctorFinding> judge_reach(const ReachFacts& facts) {
+  DoctorFinding mapping{Mark::ok, "shared mappings", "ranks can map each other's registered memory", ""};
   if (facts.open_errno != 0) {
     mapping.mark = Mark::bad;
     mapping.text =
         fmt::format("a process may not open /proc/PID/fd of its sibling ({})", std::strerror(facts.open_errno));
     mapping.mend = "run all ranks as one user with /proc mounted; TUTTI_SHM=0 goes without shared memory";
   }
-  Finding reading{Mark::ok, "cross-memory attach", "ranks can read each other's ordinary memory", ""};
+  DoctorFinding reading{Mark::ok, "cross-memory attach", "ranks can read each other's ordinary memory", ""};
   if (facts.read_errno != 0) {
     reading.mark = Mark::warn;
     reading.text = fmt::format("process_vm_readv of a sibling is refused ({}): ordinary memory is copied twice",
@@ -144,10 +145,10 @@ std::vector<Finding> judge_reach(const ReachFacts& facts) {
   return {mapping, reading};
 }
 
-Finding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_limit) {
-  Finding finding{Mark::ok, "TCP buffers",
-                  fmt::format("up to {} to receive, {} to send", show_bytes(receive_limit), show_bytes(send_limit)),
-                  ""};
+DoctorFinding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_limit) {
+  DoctorFinding finding{
+      Mark::ok, "TCP buffers",
+      fmt::format("up to {} to receive, {} to send", show_bytes(receive_limit), show_bytes(send_limit)), ""};
   if (std::min(receive_limit, send_limit) < (std::uint64_t{4} << 20)) {
     finding.mark = Mark::warn;
     finding.mend = "sysctl net.ipv4.tcp_rmem='4096 131072 16777216' net.ipv4.tcp_wmem='4096 65536 16777216'";
@@ -155,9 +156,9 @@ Finding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_limit)
   return finding;
 }
 
-Finding judge_gpu(const GpuLine& gpu) {
+DoctorFinding judge_gpu(const GpuLine& gpu) {
   const auto reasons = name_throttle_reasons(gpu.throttle_reasons);
-  Finding finding{Mark::ok, fmt::format("GPU {}", gpu.index), gpu.name, ""};
+  DoctorFinding finding{Mark::ok, fmt::format("GPU {}", gpu.index), gpu.name, ""};
   if (reasons.empty()) return finding;
   finding.mark = Mark::warn;
   finding.text += fmt::format(": held back by {}", fmt::join(reasons, ", "));

@@ -8,7 +8,7 @@
 namespace tutti::cli {
 namespace {
 
-using Mark = Finding::Mark;
+using Mark = DoctorFinding::Mark;
 
 TEST(CpuQuota, IsReadFromBothVersionsOfCgroups) {
   EXPECT_DOUBLE_EQ(parse_cpu_max("150000 100000\n").value(), 1.5);
@@ -57,7 +57,7 @@ TEST(Gpus, ThrottleReasonsAreNamedAndIdleIsNoFault) {
   const auto gpus = parse_gpu_lines("0, NVIDIA H200, 0x0000000000000001\n1, NVIDIA H200, 0x0000000000000044\n\n");
   ASSERT_EQ(gpus.size(), 2U);
   EXPECT_EQ(judge_gpu(gpus[0]).mark, Mark::ok);
-  const Finding hot = judge_gpu(gpus[1]);
+  const DoctorFinding hot = judge_gpu(gpus[1]);
   EXPECT_EQ(hot.mark, Mark::warn);
   EXPECT_NE(hot.text.find("software power cap, hardware too hot"), std::string::npos) << hot.text;
 }
@@ -65,7 +65,7 @@ TEST(Gpus, ThrottleReasonsAreNamedAndIdleIsNoFault) {
 TEST(Cores, AQuotaBelowTheCoresIsWarnedOf) {
   EXPECT_EQ(judge_cores({8, 8, std::nullopt}).mark, Mark::ok);
   EXPECT_EQ(judge_cores({8, 8, 8.0}).mark, Mark::ok);
-  const Finding throttled = judge_cores({8, 8, 2.5});
+  const DoctorFinding throttled = judge_cores({8, 8, 2.5});
   EXPECT_EQ(throttled.mark, Mark::warn);
   EXPECT_NE(throttled.text.find("2 ranks"), std::string::npos) << throttled.text;
   EXPECT_NE(throttled.mend.find("--cpus 8"), std::string::npos) << throttled.mend;
@@ -85,13 +85,13 @@ TEST(Limits, LockedMemoryMattersOnlyWithRdma) {
 
 TEST(Limits, FewOpenFilesAreMendedWithinTheHardLimit) {
   EXPECT_EQ(judge_open_files(65536, 65536).mark, Mark::ok);
-  const Finding few = judge_open_files(1024, 4096);
+  const DoctorFinding few = judge_open_files(1024, 4096);
   EXPECT_EQ(few.mark, Mark::warn);
   EXPECT_EQ(few.mend, "ulimit -n 4096");
 }
 
 TEST(Reach, SaysWhichDoorIsClosedAndHowToOpenIt) {
-  for (const Finding& finding : judge_reach({0, 0, 1})) EXPECT_EQ(finding.mark, Mark::ok);
+  for (const DoctorFinding& finding : judge_reach({0, 0, 1})) EXPECT_EQ(finding.mark, Mark::ok);
   const auto yama = judge_reach({EPERM, 0, 1});
   EXPECT_EQ(yama[1].mark, Mark::warn);
   EXPECT_EQ(yama[1].mend, "sysctl kernel.yama.ptrace_scope=0");
@@ -115,11 +115,11 @@ TEST(TcpBuffers, TheLargestIsTheThirdNumber) {
 }
 
 TEST(EveryFinding, ThatIsNotOkHasALineThatMendsIt) {
-  std::vector<Finding> all = examine_cpu();
+  std::vector<DoctorFinding> all = examine_cpu();
   for (const auto& more : {examine_memory(), examine_network(), examine_gpus()})
     all.insert(all.end(), more.begin(), more.end());
   EXPECT_GT(all.size(), 10U);
-  for (const Finding& finding : all) {
+  for (const DoctorFinding& finding : all) {
     EXPECT_FALSE(finding.text.empty()) << finding.topic;
     EXPECT_EQ(finding.mark == Mark::ok, finding.mend.empty()) << finding.topic << ": " << finding.text;
   }

@@ -12,7 +12,7 @@
 namespace tutti::cli {
 namespace {
 
-struct Options {
+struct StatusOptions {
   bool json = false;
   double watch = 0;  // seconds between looks; 0: once
   std::string folder;
@@ -26,7 +26,7 @@ std::string joined(const std::vector<std::string>& folders) {
 }
 
 /// Looks once, prints, and says whether something is wrong.
-bool look(const Options& options, bool color) {
+bool look(const StatusOptions& options, bool color) {
   const std::vector<std::string> folders =
       options.folder.empty() ? monitor::recording_folders() : std::vector<std::string>{options.folder};
   const monitor::Snapshot snapshot = monitor::take_snapshot(folders, {.operations = true});
@@ -44,7 +44,7 @@ bool look(const Options& options, bool color) {
   return situation.is_wrong();
 }
 
-int watch(const Options& options, bool color) {
+int watch(const StatusOptions& options, bool color) {
   Interrupts interrupts;
   const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options.json;
   while (true) {
@@ -58,7 +58,7 @@ int watch(const Options& options, bool color) {
 
 void add_status(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("status", "What the jobs on this host do: who waits for whom, what is wrong");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   command->add_flag("--json", options->json, "as JSON (docs/monitor.md); with --watch an object a line");
   command->add_option("--watch", options->watch, "again every SECONDS (2 where none are given)")
       ->expected(0, 1)

@@ -15,7 +15,7 @@
 namespace tutti::cli {
 namespace {
 
-struct Options {
+struct TopOptions {
   double interval = 1;
   std::string folder;
   bool once = false;
@@ -24,7 +24,7 @@ struct Options {
 constexpr const char* kHelp =
     "q quit   sort: r rank, o operations, b bytes, w waiting   scroll: arrows, page up and down";
 
-monitor::Snapshot look(const Options& options) {
+monitor::Snapshot look(const TopOptions& options) {
   const std::vector<std::string> folders =
       options.folder.empty() ? monitor::recording_folders() : std::vector<std::string>{options.folder};
   return monitor::take_snapshot(folders, {.operations = true, .chunks = true});
@@ -33,7 +33,7 @@ monitor::Snapshot look(const Options& options) {
 /// What is shown, and how far it is scrolled.
 class Top {
  public:
-  explicit Top(const Options& options) : options_(options), before_(look(options)), now_(before_) {
+  explicit Top(const TopOptions& options) : options_(options), before_(look(options)), now_(before_) {
     style_.color = wants_color(STDOUT_FILENO);
   }
 
@@ -46,7 +46,7 @@ class Top {
   bool press(const Pressed& pressed);
 
  private:
-  const Options& options_;
+  const TopOptions& options_;
   monitor::Snapshot before_, now_;
   TopStyle style_;
   std::size_t top_ = 0;    // line of the body that is shown first
@@ -100,7 +100,7 @@ bool Top::press(const Pressed& pressed) {
   return true;
 }
 
-int show(const Options& options) {
+int show(const TopOptions& options) {
   if (const Status possible = Screen::is_possible(); !possible) {
     fmt::print(stderr, "tutti top: {}; --once prints a frame as text\n", possible.error().message);
     return kBadUsage;
@@ -118,7 +118,7 @@ int show(const Options& options) {
   }
 }
 
-int print_once(const Options& options) {
+int print_once(const TopOptions& options) {
   const monitor::Snapshot before = look(options);
   std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
   const TopFrame frame = top_frame(before, look(options), {TopOrder::rank, wants_color(STDOUT_FILENO)});
@@ -131,7 +131,7 @@ int print_once(const Options& options) {
 
 void add_top(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("top", "Watch the ranks and lanes of this host as they work");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   command->add_option("--interval", options->interval, "seconds between looks")
       ->check(CLI::Range(0.05, 3600.0))
       ->capture_default_str();

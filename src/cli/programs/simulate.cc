@@ -43,7 +43,7 @@ struct SimulateArguments {
 };
 
 /// One size, simulated.
-struct Row {
+struct SimulatedSize {
   std::size_t bytes = 0;
   Simulation simulation;
   double bound_seconds = 0;  // 0: none is known
@@ -99,11 +99,11 @@ double load_of(const Simulation& simulation, int link) {
   return simulation.seconds > 0 ? busy / simulation.seconds : 0;
 }
 
-void print_text(const Program& program, const Topology& topology, const std::vector<Row>& rows) {
+void print_text(const Program& program, const Topology& topology, const std::vector<SimulatedSize>& rows) {
   fmt::print("{}: {} over {} ranks on {}\n\n", program.name.empty() ? "program" : program.name,
              name_of(program.shape.collective), program.shape.ranks, topology.name());
   fmt::print("{:>10} {:>14} {:>10} {:>14} {:>8} {:>10}\n", "size", "time us", "GB/s", "at least us", "gap", "pieces");
-  for (const Row& row : rows) {
+  for (const SimulatedSize& row : rows) {
     fmt::print("{:>10} {:>14.2f} {:>10.3f}", show_bytes(row.bytes), row.simulation.seconds * 1e6,
                row.bandwidth() / 1e9);
     if (row.bound_seconds > 0)
@@ -112,16 +112,16 @@ void print_text(const Program& program, const Topology& topology, const std::vec
       fmt::print(" {:>14} {:>8}", "-", "-");
     fmt::print(" {:>10}\n", row.simulation.pieces);
   }
-  for (const Row& row : rows) {
+  for (const SimulatedSize& row : rows) {
     fmt::print("\nbusiest links at {}:\n", show_bytes(row.bytes));
     for (const int link : busiest_of(row.simulation))
       fmt::print("  {:>6.1f} %  {}\n", 100 * load_of(row.simulation, link), topology.describe(topology.link(link)));
   }
 }
 
-void print_json(const Program& program, const Topology& topology, const std::vector<Row>& rows) {
+void print_json(const Program& program, const Topology& topology, const std::vector<SimulatedSize>& rows) {
   Json all = Json::array();
-  for (const Row& row : rows) {
+  for (const SimulatedSize& row : rows) {
     Json each = {{"program", program.name},
                  {"collective", name_of(program.shape.collective)},
                  {"topology", topology.name()},
@@ -143,7 +143,7 @@ void print_json(const Program& program, const Topology& topology, const std::vec
   fmt::print("{}\n", all.dump(2));
 }
 
-Status draw(const SimulateArguments& arguments, const Program& program, Routes& routes, const Row& row) {
+Status draw(const SimulateArguments& arguments, const Program& program, Routes& routes, const SimulatedSize& row) {
   if (!arguments.picture.empty()) {
     const std::string title = fmt::format("{}: {} of {} on {}", program.name, name_of(program.shape.collective),
                                           show_bytes(row.bytes), routes.topology().name());
@@ -173,7 +173,7 @@ int simulate_sizes(const SimulateArguments& arguments, const std::vector<std::si
   SimulationOptions options = arguments.options;
   options.tile = tile.value_or(program->tile);
   options.keeps_flights = !arguments.picture.empty() || !arguments.trace.empty();
-  std::vector<Row> rows;
+  std::vector<SimulatedSize> rows;
   for (const std::size_t bytes : sizes) {
     options.bytes = bytes;
     auto done = simulate(*program, routes, options);

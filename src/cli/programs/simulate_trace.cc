@@ -15,7 +15,7 @@ namespace {
 using monitor::TraceEvent;
 using monitor::TraceFile;
 
-struct Track {
+struct FlightTrack {
   std::uint32_t number = 0;
   double free = 0;
 };
@@ -44,8 +44,9 @@ class FlightWriter {
 
   /// Slices of a track do not overlap: the first that is free takes the flight.
   std::uint32_t track_of(const Flight& flight) {
-    std::vector<Track>& tracks = tracks_[{flight.from, flight.to}];
-    auto found = std::find_if(tracks.begin(), tracks.end(), [&](const Track& one) { return one.free < flight.begins; });
+    std::vector<FlightTrack>& tracks = tracks_[{flight.from, flight.to}];
+    auto found =
+        std::find_if(tracks.begin(), tracks.end(), [&](const FlightTrack& one) { return one.free < flight.begins; });
     if (found == tracks.end()) {
       found = tracks.insert(tracks.end(), {.number = ++tracks_in_[flight.from]});
       file_.name(process_of(flight.from), found->number, fmt::format("to rank {}", flight.to), flight.to);
@@ -56,7 +57,7 @@ class FlightWriter {
 
   TraceFile& file_;
   std::map<int, std::uint32_t> tracks_in_;  // by rank
-  std::map<std::pair<int, int>, std::vector<Track>> tracks_;
+  std::map<std::pair<int, int>, std::vector<FlightTrack>> tracks_;
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ std::string prefix_of(int rank, int ranks, bool color) {
 }
 
 /// A rank's pipe, the lines it holds, and where they go.
-struct Stream {
+struct RankStream {
   Fd source;
   int target;
   Lines lines;
@@ -81,7 +81,7 @@ class Launcher {
 
   Result<int> run() {
     block_signals();
-    auto job = Job::create(options_.ranks);
+    auto job = JobDescription::create(options_.ranks);
     if (!job) return tl::unexpected(job.error());
     if (auto started = start(*job); !started) {
       for (const RankProcess& rank : ranks_) rank.signal(SIGKILL);
@@ -89,7 +89,7 @@ class Launcher {
     }
     while (alive() > 0) wait_for_something();
     // A rank may have left something running that still holds its pipes: take what is there, wait for no more.
-    for (Stream& stream : streams_)
+    for (RankStream& stream : streams_)
       if (stream.source && stream.pump()) write_all(stream.target, stream.lines.finish());
     if (ending_ || told_to_stop_) signal_groups_left(SIGKILL);
     return first_failure_.value_or(0);
@@ -106,7 +106,7 @@ class Launcher {
     signals_ = Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
 
-  Status start(const Job& job) {
+  Status start(const JobDescription& job) {
     const std::vector<int> cores = usable_cores();
     const bool interactive = ::isatty(STDIN_FILENO) == 1;
     for (int rank = 0; rank < options_.ranks; ++rank) {
@@ -142,7 +142,8 @@ class Launcher {
 
   void wait_for_something() {
     std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}};
-    for (const Stream& stream : streams_) waits.push_back({stream.source.get(), POLLIN, 0});  // -1 is skipped by poll
+    for (const RankStream& stream : streams_)
+      waits.push_back({stream.source.get(), POLLIN, 0});  // -1 is skipped by poll
     ::poll(waits.data(), waits.size(), kill_at_.is_never() ? -1 : kill_at_.poll_milliseconds());
     for (std::size_t i = 0; i < streams_.size(); ++i)
       if (waits[i + 1].revents != 0) streams_[i].pump();
@@ -247,7 +248,7 @@ class Launcher {
   const LaunchOptions& options_;
   Fd signals_;
   std::vector<RankProcess> ranks_;
-  std::vector<Stream> streams_;
+  std::vector<RankStream> streams_;
   std::optional<int> first_failure_;
   Deadline kill_at_;
   std::optional<int> told_to_stop_;  // by this signal

@@ -46,18 +46,18 @@ Result<std::string> random_secret() {
   return text;
 }
 
-struct Pipe {
+struct OutputPipe {
   Fd read;
   Fd write;
 
-  static Result<Pipe> create() {
+  static Result<OutputPipe> create() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("a pipe for a rank's output");
-    return Pipe{Fd(ends[0]), Fd(ends[1])};
+    return OutputPipe{Fd(ends[0]), Fd(ends[1])};
   }
 };
 
-void set_environment(const Job& job, int rank) {
+void set_environment(const JobDescription& job, int rank) {
   ::unsetenv("TUTTI_UNIQUE_ID");
   ::setenv("TUTTI_RANK", std::to_string(rank).c_str(), 1);
   ::setenv("TUTTI_SIZE", std::to_string(job.ranks).c_str(), 1);
@@ -85,7 +85,7 @@ void wire_descriptors(int rank, int out, int err) {
 }
 
 // Runs in the child; returns only where the program cannot be run, with errno saying why.
-void become_rank(const Job& job, int rank, const SpawnOptions& options, pid_t launcher, int out, int err) {
+void become_rank(const JobDescription& job, int rank, const SpawnOptions& options, pid_t launcher, int out, int err) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(1);  // it died before we asked to be told
   if (options.own_group) ::setpgid(0, 0);
@@ -104,8 +104,8 @@ void become_rank(const Job& job, int rank, const SpawnOptions& options, pid_t la
 
 }  // namespace
 
-Result<Job> Job::create(int ranks) {
-  Job job;
+Result<JobDescription> JobDescription::create(int ranks) {
+  JobDescription job;
   job.ranks = ranks;
   auto reserved = reserve_port();
   if (!reserved) return tl::unexpected(reserved.error());
@@ -123,14 +123,14 @@ void RankProcess::signal(int number) const {
   if (!ended) ::kill(own_group ? -pid : pid, number);
 }
 
-Result<RankProcess> spawn(const Job& job, int rank, const SpawnOptions& options) {
+Result<RankProcess> spawn(const JobDescription& job, int rank, const SpawnOptions& options) {
   // Descriptors of pipes must survive the fork until exec closes them, so they are plain numbers there.
-  auto failure = Pipe::create();
+  auto failure = OutputPipe::create();
   if (!failure) return tl::unexpected(failure.error());
-  Pipe out, err;
+  OutputPipe out, err;
   if (options.pipes) {
-    auto first = Pipe::create();
-    auto second = Pipe::create();
+    auto first = OutputPipe::create();
+    auto second = OutputPipe::create();
     if (!first || !second) return system_error("a pipe for a rank's output");
     out = std::move(*first);
     err = std::move(*second);

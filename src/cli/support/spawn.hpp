@@ -13,13 +13,13 @@
 namespace tutti::cli {
 
 /// What all ranks of a job are told.
-struct Job {
+struct JobDescription {
   int ranks = 1;
   std::string address;  // 127.0.0.1:port, where rank 0 will listen
   std::string secret;   // empty: the environment already holds one
   Fd reservation;       // keeps the port from others until rank 0 binds it: bound, never listening
 
-  static Result<Job> create(int ranks);
+  static Result<JobDescription> create(int ranks);
 };
 
 struct SpawnOptions {
@@ -44,6 +44,6 @@ struct RankProcess {
 };
 
 /// Starts one rank; fails where the program cannot be run, naming it.
-Result<RankProcess> spawn(const Job& job, int rank, const SpawnOptions& options);
+Result<RankProcess> spawn(const JobDescription& job, int rank, const SpawnOptions& options);
 
 }  // namespace tutti::cli

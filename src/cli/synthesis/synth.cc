@@ -89,10 +89,10 @@ Result<std::vector<Collective>> collectives_of(const SynthArguments& arguments) 
 }
 
 /// One line that is written over, where there is a terminal; else a line for every improvement.
-class Progress {
+class ProgressLine {
  public:
-  Progress(Collective collective, bool quiet) : collective_(collective), quiet_(quiet), terminal_(isatty(2) != 0) {}
-  ~Progress() { clear(); }
+  ProgressLine(Collective collective, bool quiet) : collective_(collective), quiet_(quiet), terminal_(isatty(2) != 0) {}
+  ~ProgressLine() { clear(); }
 
   void show(const SynthesisProgress& now) {
     if (quiet_ || (!terminal_ && now.bytes == 0)) return;
@@ -144,7 +144,7 @@ int synth(const SynthArguments& arguments) {
   Interrupts interrupts;
   std::vector<SynthesizedCollective> all;
   for (const Collective collective : *collectives) {
-    Progress progress(collective, arguments.quiet);
+    ProgressLine progress(collective, arguments.quiet);
     SynthesisRequest request{.collective = collective,
                              .root = arguments.root,
                              .sizes = *sizes,

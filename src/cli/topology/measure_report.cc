@@ -51,7 +51,7 @@ std::string pairs_table(const Measurements& measurements) {
   return text;
 }
 
-std::string by_peers(const Port& port) {
+std::string by_peers(const MeasuredPort& port) {
   std::vector<std::string> parts;
   for (const PeersRate& each : port.by_peers) parts.push_back(fmt::format("{}: {}", each.peers, rate_text(each.rate)));
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -62,8 +62,8 @@ std::string ports_table(const Findings& findings, const PortFindings& ports, boo
       {{"rank", true}, {"best pair", true}, {"out MB/s by peers"}, {"out", true}, {"in MB/s by peers"}, {"in", true}});
   bool any = false;
   for (int rank = 0; rank < findings.pairs.ranks(); ++rank) {
-    const Port& out = ports.out[static_cast<std::size_t>(rank)];
-    const Port& in = ports.in[static_cast<std::size_t>(rank)];
+    const MeasuredPort& out = ports.out[static_cast<std::size_t>(rank)];
+    const MeasuredPort& in = ports.in[static_cast<std::size_t>(rank)];
     if (out.by_peers.empty() && in.by_peers.empty()) continue;
     any = true;
     table.add({std::to_string(rank), rate_text(findings.pairs.rate(rank, findings.pairs.peers(rank, local).front())),

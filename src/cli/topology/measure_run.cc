@@ -147,11 +147,11 @@ class JobMeasurement {
   /// where they are short.
   Result<double> flow_together(const Together& together, const PairTable& pairs, double seconds) {
     double fastest = 0;
-    for (const Flow& flow : together.flows) fastest = std::max(fastest, pairs.rate(flow.from, flow.to));
+    for (const RankFlow& flow : together.flows) fastest = std::max(fastest, pairs.rate(flow.from, flow.to));
     const double length = std::min(seconds, kMostFlowBytes / fastest);
     std::vector<std::size_t> bytes;
     std::vector<std::vector<std::byte>> buffers;
-    for (const Flow& flow : together.flows) {
+    for (const RankFlow& flow : together.flows) {
       const double moved = std::max(1024.0, length * pairs.rate(flow.from, flow.to));
       bytes.push_back(static_cast<std::size_t>(moved));
       buffers.emplace_back(flow.from == rank_ || flow.to == rank_ ? std::min(bytes.back(), kPieceBytes) : 0);
@@ -181,7 +181,7 @@ class JobMeasurement {
     return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0})) / slowest;
   }
 
-  Status issue(const Flow& flow, std::size_t bytes, std::vector<std::byte>& buffer) {
+  Status issue(const RankFlow& flow, std::size_t bytes, std::vector<std::byte>& buffer) {
     if (flow.from != rank_ && flow.to != rank_) return {};
     for (std::size_t left = bytes; left > 0;) {
       const std::size_t piece = std::min(left, kPieceBytes);

@@ -42,7 +42,7 @@ int run_as_rank(const TuneOptions& tuning, bool show) {
   }
   if (!speaks) return 0;
   const auto rules = rules_of(*trials, communicator->layout());
-  for (const Rule& rule : rules) fmt::print("{}\n", to_string({rule}));
+  for (const SelectionRule& rule : rules) fmt::print("{}\n", to_string({rule}));
   if (show) return 0;
   const std::string path = tuning_path(communicator->size(), communicator->layout().hosts);
   const auto saved = save_tuning(

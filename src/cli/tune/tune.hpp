@@ -29,6 +29,6 @@ Result<std::vector<Trial>> search_programs(Communicator& communicator, const Tun
                                            const std::function<void(const Trial&)>& tell);
 
 /// The fastest of each collective and size as ranges of sizes, neighbours with the same choice merged.
-std::vector<Rule> rules_of(const std::vector<Trial>& trials, const HostLayout& hosts);
+std::vector<SelectionRule> rules_of(const std::vector<Trial>& trials, const HostLayout& hosts);
 
 }  // namespace tutti::cli

@@ -90,7 +90,7 @@ Result<std::vector<Trial>> search_programs(Communicator& communicator, const Tun
       const std::size_t blocks = counts_blocks(collective) ? ranks : 1;
       const std::size_t count = std::max<std::size_t>(1, bytes / sizeof(float) / blocks);
       for (const Choice& choice : candidates(collective, layout, bytes)) {
-        Rule rule;
+        SelectionRule rule;
         rule.collective = collective;
         rule.choice = choice;
         if (Status chosen = communicator.select(to_string({rule})); !chosen) return tl::unexpected(chosen.error());
@@ -113,7 +113,7 @@ Result<std::vector<Trial>> search_programs(Communicator& communicator, const Tun
   return trials;
 }
 
-std::vector<Rule> rules_of(const std::vector<Trial>& trials, const HostLayout& hosts) {
+std::vector<SelectionRule> rules_of(const std::vector<Trial>& trials, const HostLayout& hosts) {
   Layout layout;
   layout.host_of = hosts.host_of_rank;
   std::map<Collective, std::map<std::size_t, Trial>> best;
@@ -123,7 +123,7 @@ std::vector<Rule> rules_of(const std::vector<Trial>& trials, const HostLayout& h
     const auto found = sizes.find(trial.bytes);
     if (found == sizes.end() || trial.microseconds < found->second.microseconds) sizes[trial.bytes] = trial;
   }
-  std::vector<Rule> rules;
+  std::vector<SelectionRule> rules;
   for (const auto& [collective, sizes] : best) {
     std::uint64_t first = 0;
     for (auto at = sizes.begin(); at != sizes.end(); ++at) {

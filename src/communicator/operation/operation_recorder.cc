@@ -114,7 +114,7 @@ void OperationRecorder::entered(Operation& operation, OperationTag tag, const Pl
 void OperationRecorder::profile(Operation& operation, OperationTag tag, const Plan& plan, const void* send,
                                 void* recv) {
   const Call& call = operation.call;
-  profiler::Call profiled;
+  profiler::ProfiledCall profiled;
   profiled.function = nccl_name_of(call.collective, call.sends);
   profiled.point_to_point = operation.is_point_to_point();
   profiled.type = nccl_type_name(call.type);

@@ -159,7 +159,7 @@ void PlanCache::forget_choices() {
 }
 
 std::uint64_t PlanCache::digest() const {
-  std::vector<Rule> rules = setting_.own_rules;
+  std::vector<SelectionRule> rules = setting_.own_rules;
   rules.insert(rules.end(), setting_.tuned_rules.begin(), setting_.tuned_rules.end());
   return mix(hash_text(to_string(rules)), setting_.planned.digest);
 }
@@ -172,7 +172,7 @@ void PlanCache::settle(bool pull) {
   forget_choices();
 }
 
-void PlanCache::set_rules(std::vector<Rule> rules) {
+void PlanCache::set_rules(std::vector<SelectionRule> rules) {
   rules_ = std::move(rules);
   forget_choices();
 }
@@ -195,8 +195,8 @@ const Program* PlanCache::program_for(const Call& call, std::size_t bytes) const
     if (fits(**program, call, bytes)) return program->get();
   if (!settled_) return nullptr;
   const auto& own = setting_.own_rules;
-  const bool decided =
-      std::any_of(own.begin(), own.end(), [&](const Rule& rule) { return rule.collective == call.collective; });
+  const bool decided = std::any_of(own.begin(), own.end(),
+                                   [&](const SelectionRule& rule) { return rule.collective == call.collective; });
   // Neither order nor uneven blocks are what planned programs were made for.
   if (decided || setting_.reproducible || call.reduction.op == Operator::user || call.uneven) return nullptr;
   for (const Program& program : setting_.planned.programs)

@@ -30,9 +30,9 @@ class PlanCache {
     int rank = 0;
     Layout layout;
     bool reproducible = false;
-    std::vector<Rule> own_rules;    // the user's
-    std::vector<Rule> tuned_rules;  // after them
-    PlanFolder planned;             // run instead of built-in programs, unless the user's rules name the collective
+    std::vector<SelectionRule> own_rules;    // the user's
+    std::vector<SelectionRule> tuned_rules;  // after them
+    PlanFolder planned;  // run instead of built-in programs, unless the user's rules name the collective
   };
 
   /// Until settle(), programs are chosen by default.
@@ -48,7 +48,7 @@ class PlanCache {
   Result<PreparedCall> prepare(const Call& call);
 
   /// Replaces all rules.
-  void set_rules(std::vector<Rule> rules);
+  void set_rules(std::vector<SelectionRule> rules);
   /// Runs a program instead of built-in ones, within its size range.
   void install(Program program);
 
@@ -76,8 +76,8 @@ class PlanCache {
   Setting setting_;
   LinkTable& links_;
   bool settled_ = false;
-  bool pull_ = false;        // every rank can read the memory of every other of its host
-  std::vector<Rule> rules_;  // by which programs are chosen
+  bool pull_ = false;                 // every rank can read the memory of every other of its host
+  std::vector<SelectionRule> rules_;  // by which programs are chosen
   std::vector<std::unique_ptr<Program>> installed_;
   std::array<Cached, 64> choices_;
   std::map<PlanKey, std::unique_ptr<Plan>> plans_;

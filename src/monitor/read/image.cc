@@ -44,20 +44,20 @@ bool is_settled(const Active& a, const Active& b) {
 
 }  // namespace
 
-void Image::Unmap::operator()(std::byte* data) const { ::munmap(data, bytes); }
+void RecordingImage::Unmap::operator()(std::byte* data) const { ::munmap(data, bytes); }
 
 // Most of a recording is never touched, so neither should most of its copy be.
-Status Image::allocate(std::size_t bytes) {
+Status RecordingImage::allocate(std::size_t bytes) {
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return system_error(fmt::format("no memory for {} bytes", bytes));
   data_ = std::unique_ptr<std::byte, Unmap>(static_cast<std::byte*>(data), Unmap{bytes});
   return {};
 }
 
-Result<Image> Image::copy_of(const Source& source, const Detail& detail) {
+Result<RecordingImage> RecordingImage::copy_of(const RecordingSource& source, const Detail& detail) {
   if (source.bytes < sizeof(Head) || source.bytes > kMostBytes)
     return fail(ErrorCode::invalid_argument, fmt::format("{} bytes are no recording", source.bytes));
-  Image image;
+  RecordingImage image;
   image.source_ = &source;
   if (Status there = image.allocate(source.bytes); !there) return tl::unexpected(there.error());
   if (Status read = image.fill(image.data_.get(), sizeof(Head)); !read) return tl::unexpected(read.error());
@@ -69,7 +69,7 @@ Result<Image> Image::copy_of(const Source& source, const Detail& detail) {
   return image;
 }
 
-Status Image::copy(const Detail& detail) {
+Status RecordingImage::copy(const Detail& detail) {
   const Shape& shape = map_.shape();
   for (std::uint32_t i = 0; i < shape.communicators; ++i)
     if (Status read = copy_communicator(map_.communicator(i), detail); !read) return read;
@@ -82,7 +82,7 @@ Status Image::copy(const Detail& detail) {
   return fill(&map_.head(), sizeof(Head));
 }
 
-Status Image::copy_communicator(CommunicatorRecord& record, const Detail& detail) {
+Status RecordingImage::copy_communicator(CommunicatorRecord& record, const Detail& detail) {
   if (Status read = fill(&record, sizeof record.state); !read) return read;
   if (record.state.get() == CommunicatorRecord::free) return {};
   if (Status read = fill(&record, sizeof record); !read) return read;
@@ -102,21 +102,21 @@ Status Image::copy_communicator(CommunicatorRecord& record, const Detail& detail
   return {};
 }
 
-Status Image::copy_lane(LaneRecord& record, const Detail& detail) {
+Status RecordingImage::copy_lane(LaneRecord& record, const Detail& detail) {
   if (Status read = fill(&record, sizeof record.state); !read) return read;
   if (record.state.get() == 0) return {};
   if (Status read = fill(&record, sizeof record); !read) return read;
   return detail.chunks ? fill_ring(map_.chunk(record, 0), map_.shape().chunks) : Status{};
 }
 
-Status Image::fill(void* record, std::size_t bytes) {
+Status RecordingImage::fill(void* record, std::size_t bytes) {
   const auto offset = static_cast<std::size_t>(static_cast<std::byte*>(record) - data_.get());
   if (!source_->read(offset, {static_cast<std::byte*>(record), bytes}))
     return fail(ErrorCode::invalid_argument, fmt::format("it ends before its byte {}", offset + bytes));
   return {};
 }
 
-Result<std::unique_ptr<std::byte[]>> Image::again(const void* record, std::size_t bytes) {
+Result<std::unique_ptr<std::byte[]>> RecordingImage::again(const void* record, std::size_t bytes) {
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(record) - data_.get());
   std::unique_ptr<std::byte[]> copy(new std::byte[bytes]);
   if (!source_->read(offset, {copy.get(), bytes}))
@@ -128,7 +128,7 @@ Result<std::unique_ptr<std::byte[]>> Image::again(const void* record, std::size_
 // Had one of them been newer than the index, the index of the second copy would be another or 0; had one been older,
 // it would be another itself.
 template <typename Record>
-Status Image::fill_ring(Record& first, std::uint32_t count) {
+Status RecordingImage::fill_ring(Record& first, std::uint32_t count) {
   const std::size_t bytes = count * sizeof(Record);
   if (Status read = fill(&first, bytes); !read) return read;
   const auto second = again(&first, bytes);

@@ -15,16 +15,16 @@
 namespace tutti::monitor {
 
 /// A recording to read from: a file, or bytes in memory.
-struct Source {
+struct RecordingSource {
   std::size_t bytes = 0;
   /// Copies what lies at `offset`; false where not all of it is there.
   std::function<bool(std::size_t offset, std::span<std::byte> to)> read;
 };
 
-class Image {
+class RecordingImage {
  public:
   /// Copies what is in use, of rings those that `detail` asks for; all else is zero.
-  static Result<Image> copy_of(const Source& source, const Detail& detail);
+  static Result<RecordingImage> copy_of(const RecordingSource& source, const Detail& detail);
 
   /// Records of rings that are not whole have index 0, operations under way that changed have generation 0.
   const Map& map() const { return map_; }
@@ -35,7 +35,7 @@ class Image {
     void operator()(std::byte* data) const;
   };
 
-  Image() = default;
+  RecordingImage() = default;
   Status allocate(std::size_t bytes);
   Status copy(const Detail& detail);
   Status copy_communicator(CommunicatorRecord& record, const Detail& detail);
@@ -47,7 +47,7 @@ class Image {
   template <typename Record>
   Status fill_ring(Record& first, std::uint32_t count);
 
-  const Source* source_ = nullptr;
+  const RecordingSource* source_ = nullptr;
   std::unique_ptr<std::byte, Unmap> data_;
   Map map_;
 };

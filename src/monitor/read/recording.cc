@@ -14,9 +14,9 @@ constexpr int kMostRanks = 1 << 24;
 constexpr const char* kLaneStates[] = {"free", "probing", "healthy", "suspect", "dead", "held down"};
 
 /// How ticks of a recording become seconds.
-class Clock {
+class TickClock {
  public:
-  Clock(const Head& head, bool alive)
+  TickClock(const Head& head, bool alive)
       : ticks0_(head.ticks0.get()), seconds0_(1e-9 * static_cast<double>(head.monotonic0.get())) {
     per_second_ = 1e6 * head.ticks_per_microsecond.get();
     if (!std::isfinite(per_second_) || per_second_ < 1e6) per_second_ = 1e9;
@@ -50,9 +50,10 @@ std::string printable(const Text<N>& text) {
 
 double finite(double value) { return std::isfinite(value) ? value : 0; }
 
-class Reader {
+class RecordingReader {
  public:
-  Reader(const Map& map, const Clock& clock, const Detail& detail) : map_(map), clock_(clock), detail_(detail) {}
+  RecordingReader(const Map& map, const TickClock& clock, const Detail& detail)
+      : map_(map), clock_(clock), detail_(detail) {}
 
   ProcessView process() const;
 
@@ -72,7 +73,7 @@ class Reader {
   std::string program(std::uint32_t number) const;
 
   const Map& map_;
-  const Clock& clock_;
+  const TickClock& clock_;
   const Detail& detail_;
 };
 
@@ -81,7 +82,7 @@ void in_order(std::vector<View>& views) {
   std::sort(views.begin(), views.end(), [](const View& a, const View& b) { return a.index < b.index; });
 }
 
-ProcessView Reader::process() const {
+ProcessView RecordingReader::process() const {
   const Head& head = map_.head();
   ProcessView view;
   view.pid = head.pid.get();
@@ -102,7 +103,7 @@ ProcessView Reader::process() const {
   return view;
 }
 
-void Reader::read_communicator(const CommunicatorRecord& record, std::vector<CommunicatorView>& into) const {
+void RecordingReader::read_communicator(const CommunicatorRecord& record, std::vector<CommunicatorView>& into) const {
   CommunicatorView view;
   const std::uint32_t state = record.state.get();
   if (state == CommunicatorRecord::free || state > CommunicatorRecord::closed) return;
@@ -131,7 +132,7 @@ void Reader::read_communicator(const CommunicatorRecord& record, std::vector<Com
 }
 
 template <typename Record>
-bool Reader::read_operation(const Record& record, OperationView& view) const {
+bool RecordingReader::read_operation(const Record& record, OperationView& view) const {
   const What what = What::of(record.what.get());
   if (what.collective >= kCollectives || what.type >= kDataTypes || what.op >= kOperators) return false;
   view.number = what.number;
@@ -149,13 +150,13 @@ bool Reader::read_operation(const Record& record, OperationView& view) const {
   return true;
 }
 
-std::string Reader::program(std::uint32_t number) const {
+std::string RecordingReader::program(std::uint32_t number) const {
   const Head& head = map_.head();
   const bool known = number < head.program_count.get() && number < kPrograms;
   return known ? printable(head.programs[number]) : "";
 }
 
-void Reader::read_pending(const CommunicatorRecord& record, CommunicatorView& view) const {
+void RecordingReader::read_pending(const CommunicatorRecord& record, CommunicatorView& view) const {
   for (const Active& active : record.actives) {
     PendingView pending;
     if (active.generation.get() % 2 == 0 || !read_operation(active, pending.operation)) continue;
@@ -178,7 +179,7 @@ void Reader::read_pending(const CommunicatorRecord& record, CommunicatorView& vi
   }
 }
 
-void Reader::read_links(const CommunicatorRecord& record, CommunicatorView& view) const {
+void RecordingReader::read_links(const CommunicatorRecord& record, CommunicatorView& view) const {
   for (const LinkRecord& link : record.links) {
     const std::uint64_t name = link.name.get();
     const auto peer = static_cast<std::int64_t>(name >> 32) - 1;
@@ -189,7 +190,7 @@ void Reader::read_links(const CommunicatorRecord& record, CommunicatorView& view
   }
 }
 
-void Reader::read_totals(const CommunicatorRecord& record, CommunicatorView& view) const {
+void RecordingReader::read_totals(const CommunicatorRecord& record, CommunicatorView& view) const {
   for (int kind = 0; kind < kKinds; ++kind)
     for (int size = 0; size < kSizeClasses; ++size) {
       const Total& total = record.totals[kind][size];
@@ -199,7 +200,7 @@ void Reader::read_totals(const CommunicatorRecord& record, CommunicatorView& vie
     }
 }
 
-void Reader::read_operations(const CommunicatorRecord& record, CommunicatorView& view) const {
+void RecordingReader::read_operations(const CommunicatorRecord& record, CommunicatorView& view) const {
   for (std::uint32_t i = 0; i < map_.shape().operations; ++i) {
     const OperationRecord& each = map_.operation(record, i);
     OperationView operation;
@@ -211,7 +212,7 @@ void Reader::read_operations(const CommunicatorRecord& record, CommunicatorView&
   in_order(view.operations);
 }
 
-void Reader::read_steps(const CommunicatorRecord& record, CommunicatorView& view) const {
+void RecordingReader::read_steps(const CommunicatorRecord& record, CommunicatorView& view) const {
   for (std::uint32_t i = 0; i < map_.shape().steps; ++i) {
     const StepRecord& each = map_.step(record, i);
     if (each.index.get() == 0) continue;
@@ -224,7 +225,7 @@ void Reader::read_steps(const CommunicatorRecord& record, CommunicatorView& view
   in_order(view.steps);
 }
 
-void Reader::read_lane(std::uint32_t slot, std::vector<LaneView>& into) const {
+void RecordingReader::read_lane(std::uint32_t slot, std::vector<LaneView>& into) const {
   const LaneRecord& record = map_.lane(slot);
   const std::uint32_t state = record.state.get();
   if (state == 0 || state >= std::size(kLaneStates)) return;
@@ -260,7 +261,7 @@ void Reader::read_lane(std::uint32_t slot, std::vector<LaneView>& into) const {
   into.push_back(std::move(view));
 }
 
-void Reader::read_chunks(const LaneRecord& record, LaneView& view) const {
+void RecordingReader::read_chunks(const LaneRecord& record, LaneView& view) const {
   for (std::uint32_t i = 0; i < map_.shape().chunks; ++i) {
     const ChunkRecord& each = map_.chunk(record, i);
     if (each.index.get() == 0) continue;
@@ -271,7 +272,7 @@ void Reader::read_chunks(const LaneRecord& record, LaneView& view) const {
   in_order(view.chunks);
 }
 
-void Reader::read_events(std::vector<EventView>& into) const {
+void RecordingReader::read_events(std::vector<EventView>& into) const {
   for (std::uint32_t i = 0; i < map_.shape().events; ++i) {
     const EventRecord& each = map_.event(i);
     if (each.index.get() == 0 || each.kind.get() >= static_cast<std::uint32_t>(kEventKinds)) continue;
@@ -302,11 +303,11 @@ std::uint64_t monotonic_nanoseconds() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-Result<ProcessView> read_recording(const Source& source, bool alive, const Detail& detail) {
-  const Result<Image> image = Image::copy_of(source, detail);
+Result<ProcessView> read_recording(const RecordingSource& source, bool alive, const Detail& detail) {
+  const Result<RecordingImage> image = RecordingImage::copy_of(source, detail);
   if (!image) return tl::unexpected(image.error());
-  const Clock clock(image->map().head(), alive);
-  return Reader(image->map(), clock, detail).process();
+  const TickClock clock(image->map().head(), alive);
+  return RecordingReader(image->map(), clock, detail).process();
 }
 
 }  // namespace tutti::monitor

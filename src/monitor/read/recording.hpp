@@ -8,7 +8,7 @@
 namespace tutti::monitor {
 
 /// `file` and `alive` are the caller's to set. `alive` matters to how ticks become seconds.
-Result<ProcessView> read_recording(const Source& source, bool alive, const Detail& detail);
+Result<ProcessView> read_recording(const RecordingSource& source, bool alive, const Detail& detail);
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 std::uint64_t monotonic_nanoseconds();

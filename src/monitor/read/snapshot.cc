@@ -60,8 +60,9 @@ Result<std::optional<ProcessView>> read_file(const std::string& path, const Deta
   struct stat found {};
   if (::fstat(file.get(), &found) != 0) return system_error("it cannot be looked at");
   if (!S_ISREG(found.st_mode)) return fail(ErrorCode::invalid_argument, "it is not a file");
-  const Source source{static_cast<std::size_t>(found.st_size),
-                      [&](std::size_t offset, std::span<std::byte> to) { return read_all(file.get(), offset, to); }};
+  const RecordingSource source{
+      static_cast<std::size_t>(found.st_size),
+      [&](std::size_t offset, std::span<std::byte> to) { return read_all(file.get(), offset, to); }};
   const bool alive = is_written(file.get());
   Result<ProcessView> process = read_recording(source, alive, detail);
   if (!process) return tl::unexpected(process.error());

@@ -35,16 +35,16 @@ struct OperationView {
   double done = 0;  // 0: not yet
 };
 
-struct Worker {
+struct WorkerView {
   std::uint32_t tile = 0;
   std::uint32_t steps_done = 0;
 
-  bool operator==(const Worker&) const = default;
+  bool operator==(const WorkerView&) const = default;
 };
 
 struct PendingView {
   OperationView operation;
-  std::vector<Worker> workers;
+  std::vector<WorkerView> workers;
   int awaited = -1;  // the rank it has waited for so long that it sleeps
   int awaited_worker = -1;
   int awaited_step = -1;

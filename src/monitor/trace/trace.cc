@@ -86,7 +86,7 @@ std::int64_t Tracer::at(const Process& process, double seconds) const {
   return static_cast<std::int64_t>(std::llround(seconds * 1e9)) + process.offset;
 }
 
-void Tracer::slice(const Place& place, const std::string& name, const char* category, TraceEvent arguments) {
+void Tracer::slice(const SlicePosition& place, const std::string& name, const char* category, TraceEvent arguments) {
   file_.write({{"ph", "X"},
                {"name", name},
                {"cat", category},
@@ -150,9 +150,9 @@ void Tracer::name_rank(const Process& process, std::uint32_t pid, int rank) {
   ++ranks_;
 }
 
-Tracer::Communicator& Tracer::communicator_of(Process& process, const CommunicatorView& view) {
+Tracer::CommunicatorTracks& Tracer::communicator_of(Process& process, const CommunicatorView& view) {
   const auto [found, is_new] = process.communicators.try_emplace({view.id, view.rank});
-  Communicator& communicator = found->second;
+  CommunicatorTracks& communicator = found->second;
   if (!is_new) return communicator;
   communicator.pid = process.pid;
   communicator.order = static_cast<int>(process.communicators.size()) - 1;
@@ -172,27 +172,27 @@ Tracer::Communicator& Tracer::communicator_of(Process& process, const Communicat
   return communicator;
 }
 
-Track& Tracer::track_of(Communicator& communicator, const std::string& name, int order) {
+TraceTrack& Tracer::track_of(CommunicatorTracks& communicator, const std::string& name, int order) {
   const int placed = order + communicator.order * kOrdersOfCommunicator;
   return communicator.tracks.try_emplace(name, communicator.pid, communicator.prefix + name, placed).first->second;
 }
 
-Track& Tracer::operation_track(Communicator& communicator, const OperationView& operation) {
+TraceTrack& Tracer::operation_track(CommunicatorTracks& communicator, const OperationView& operation) {
   if (!is_end(operation)) return track_of(communicator, "operations", kOperations);
   return track_of(communicator, fmt::format("{} {}", operation.sends ? "sends to" : "receives from", operation.root),
                   kOperations + 1);
 }
 
 void Tracer::add_operations(Process& process, const CommunicatorView& view) {
-  Communicator& communicator = communicator_of(process, view);
+  CommunicatorTracks& communicator = communicator_of(process, view);
   read(communicator.operations, view.operations, &TraceCounts::operations,
        [&](const OperationView& operation) { add_operation(process, communicator, view, operation); });
 }
 
-void Tracer::add_operation(Process& process, Communicator& communicator, const CommunicatorView& view,
+void Tracer::add_operation(Process& process, CommunicatorTracks& communicator, const CommunicatorView& view,
                            const OperationView& operation) {
-  const Span whole = span(process, operation.entered, operation.done);
-  const Place place = operation_track(communicator, operation).place(whole, numbers_, file_);
+  const TimeSpan whole = span(process, operation.entered, operation.done);
+  const SlicePosition place = operation_track(communicator, operation).place(whole, numbers_, file_);
   const std::int64_t met =
       std::clamp(operation.met > 0 ? at(process, operation.met) : place.span.from, place.span.from, place.span.to);
   TraceEvent arguments = arguments_of(view, operation);
@@ -205,18 +205,18 @@ void Tracer::add_operation(Process& process, Communicator& communicator, const C
 }
 
 void Tracer::add_steps(Process& process, const CommunicatorView& view) {
-  Communicator& communicator = communicator_of(process, view);
+  CommunicatorTracks& communicator = communicator_of(process, view);
   read(communicator.steps, view.steps, &TraceCounts::steps, [&](const StepView& step) {
-    Track& track = track_of(communicator, fmt::format("worker {}", step.worker), kWorkersFrom + step.worker);
-    const Place place = track.place(span(process, step.begun, step.done), numbers_, file_);
+    TraceTrack& track = track_of(communicator, fmt::format("worker {}", step.worker), kWorkersFrom + step.worker);
+    const SlicePosition place = track.place(span(process, step.begun, step.done), numbers_, file_);
     slice(place, fmt::format("step {}, tile {}", step.step, step.tile), "step", {{"operation", step.operation}});
   });
 }
 
 void Tracer::add_chunks(Process& process, const LaneView& view) {
-  Lane& lane = process.lanes[view.slot];
+  LaneTrack& lane = process.lanes[view.slot];
   if (const std::string name = lane_name(view); name != lane.name) {
-    lane = {name, {}, Track(process.pid, name, kLanesFrom + static_cast<int>(view.slot)), 0};
+    lane = {name, {}, TraceTrack(process.pid, name, kLanesFrom + static_cast<int>(view.slot)), 0};
   }
   const auto count = [&](std::int64_t when, double rate) {
     file_.write({{"ph", "C"},
@@ -226,7 +226,7 @@ void Tracer::add_chunks(Process& process, const LaneView& view) {
                  {"args", {{"MB/s", rate / 1e6}}}});
   };
   read(lane.chunks, view.chunks, &TraceCounts::chunks, [&](const ChunkView& chunk) {
-    const Place place = lane.track->place(span(process, chunk.posted, chunk.done), numbers_, file_);
+    const SlicePosition place = lane.track->place(span(process, chunk.posted, chunk.done), numbers_, file_);
     slice(place, fmt::format("{} B", chunk.bytes), "chunk",
           {{"operation", chunk.operation},
            {"receiver_late_us", chunk.receiver_late * 1e6},
@@ -245,8 +245,8 @@ void Tracer::add_events(Process& process, const ProcessView& view) {
   read(process.events, view.events, &TraceCounts::events, [&](const EventView& event) {
     const std::int64_t when = at(process, event.at);
     // One that tells of something that lasted ends when it is told.
-    const Span lasted{event.began > 0 ? at(process, event.began) : when, when};
-    const Place place = process.event_track->place(lasted, numbers_, file_);
+    const TimeSpan lasted{event.began > 0 ? at(process, event.began) : when, when};
+    const SlicePosition place = process.event_track->place(lasted, numbers_, file_);
     if (event.began > 0) return slice(place, title_of(event), "event", arguments_of(event));
     file_.write({{"ph", "i"},
                  {"s", "t"},
@@ -261,10 +261,10 @@ void Tracer::add_events(Process& process, const ProcessView& view) {
 
 void Tracer::add_pending(Process& process, const ProcessView& owner, const CommunicatorView& view,
                          const PendingView& pending, double now) {
-  Communicator& communicator = communicator_of(process, view);
+  CommunicatorTracks& communicator = communicator_of(process, view);
   const OperationView& operation = pending.operation;
-  const Span whole = span(process, operation.entered, std::max(now, operation.entered));
-  const Place place = operation_track(communicator, operation).place(whole, numbers_, file_);
+  const TimeSpan whole = span(process, operation.entered, std::max(now, operation.entered));
+  const SlicePosition place = operation_track(communicator, operation).place(whole, numbers_, file_);
   TraceEvent arguments = arguments_of(view, operation);
   arguments["unfinished"] = true;
   if (pending.awaited >= 0) arguments["waits_for_rank"] = pending.awaited;
@@ -276,10 +276,10 @@ void Tracer::add_pending(Process& process, const ProcessView& owner, const Commu
   const char* const how = owner.alive ? "under way" : owner.ended ? "left behind" : "killed in it";
   slice(place, fmt::format("{} ({})", title_of(operation), how), "operation", std::move(arguments));
   const auto within = [&](double from, double to) {
-    return Place{place.pid,
-                 place.tid,
-                 {std::clamp(at(process, from), place.span.from, place.span.to),
-                  std::clamp(at(process, to), place.span.from, place.span.to)}};
+    return SlicePosition{place.pid,
+                         place.tid,
+                         {std::clamp(at(process, from), place.span.from, place.span.to),
+                          std::clamp(at(process, to), place.span.from, place.span.to)}};
   };
   slice(within(operation.entered, operation.met > 0 ? operation.met : now), "waiting for others", "waiting",
         TraceEvent::object());

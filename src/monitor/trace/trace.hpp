@@ -48,17 +48,17 @@ class Tracer {
   struct Ring {
     std::optional<std::uint64_t> next;
   };
-  struct Communicator {
+  struct CommunicatorTracks {
     std::uint32_t pid = 0;
     std::string prefix;  // of track names, where the process has several
     int order = 0;
     Ring operations, steps;
-    std::map<std::string, Track> tracks;
+    std::map<std::string, TraceTrack> tracks;
   };
-  struct Lane {
+  struct LaneTrack {
     std::string name;
     Ring chunks;
-    std::optional<Track> track;
+    std::optional<TraceTrack> track;
     std::int64_t last_done = 0;
   };
   struct Process {
@@ -66,30 +66,30 @@ class Tracer {
     std::int64_t offset = 0;
     std::string place;  // "on HOST, process PID"
     bool clock_told = false;
-    std::map<std::pair<std::uint64_t, int>, Communicator> communicators;  // by id and rank
-    std::map<std::uint32_t, Lane> lanes;                                  // by slot
+    std::map<std::pair<std::uint64_t, int>, CommunicatorTracks> communicators;  // by id and rank
+    std::map<std::uint32_t, LaneTrack> lanes;                                   // by slot
     Ring events;
-    std::optional<Track> event_track;
+    std::optional<TraceTrack> event_track;
   };
 
   Process& process_of(const ProcessView& view);
-  Communicator& communicator_of(Process& process, const CommunicatorView& view);
-  Track& track_of(Communicator& communicator, const std::string& name, int order);
+  CommunicatorTracks& communicator_of(Process& process, const CommunicatorView& view);
+  TraceTrack& track_of(CommunicatorTracks& communicator, const std::string& name, int order);
   void name_rank(const Process& process, std::uint32_t pid, int rank);
 
   void add_operations(Process& process, const CommunicatorView& view);
-  void add_operation(Process& process, Communicator& communicator, const CommunicatorView& view,
+  void add_operation(Process& process, CommunicatorTracks& communicator, const CommunicatorView& view,
                      const OperationView& operation);
   void add_steps(Process& process, const CommunicatorView& view);
   void add_chunks(Process& process, const LaneView& view);
   void add_events(Process& process, const ProcessView& view);
   void add_pending(Process& process, const ProcessView& owner, const CommunicatorView& view, const PendingView& pending,
                    double now);
-  Track& operation_track(Communicator& communicator, const OperationView& operation);
+  TraceTrack& operation_track(CommunicatorTracks& communicator, const OperationView& operation);
 
-  void slice(const Place& place, const std::string& name, const char* category, TraceEvent arguments);
+  void slice(const SlicePosition& place, const std::string& name, const char* category, TraceEvent arguments);
   std::int64_t at(const Process& process, double seconds) const;
-  Span span(const Process& process, double from, double to) const { return {at(process, from), at(process, to)}; }
+  TimeSpan span(const Process& process, double from, double to) const { return {at(process, from), at(process, to)}; }
 
   /// Calls `each` with the records that are new, and counts those that were missed.
   template <typename View, typename Each>

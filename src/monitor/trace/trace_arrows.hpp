@@ -14,7 +14,7 @@
 namespace tutti::monitor {
 
 /// A rank's part in an operation, and where its slice lies.
-struct Arrival {
+struct OperationArrival {
   std::uint64_t communicator = 0;
   std::uint32_t number = 0;
   int ranks = 0;
@@ -27,15 +27,15 @@ struct Arrival {
 class Arrows {
  public:
   explicit Arrows(TraceFile& file) : file_(file) {}
-  void add(const Arrival& arrival);
+  void add(const OperationArrival& arrival);
 
  private:
   using Key = std::pair<std::uint64_t, std::uint32_t>;  // communicator, number
 
-  void draw(const std::vector<Arrival>& all);
+  void draw(const std::vector<OperationArrival>& all);
 
   TraceFile& file_;
-  std::map<Key, std::vector<Arrival>> incomplete_;
+  std::map<Key, std::vector<OperationArrival>> incomplete_;
   std::deque<Key> order_;
   std::uint64_t last_id_ = 0;
 };

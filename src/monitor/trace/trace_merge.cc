@@ -54,9 +54,9 @@ struct Input {
   }
 };
 
-class Merger {
+class TraceMerger {
  public:
-  explicit Merger(TraceFile& output) : output_(output), arrows_(output) {}
+  explicit TraceMerger(TraceFile& output) : output_(output), arrows_(output) {}
   void take(Input& from, TraceEvent event);
 
  private:
@@ -68,7 +68,7 @@ class Merger {
   TraceNumbers numbers_;
 };
 
-void Merger::renumber(Input& from, TraceEvent& event, const char* key) {
+void TraceMerger::renumber(Input& from, TraceEvent& event, const char* key) {
   const auto found = event.find(key);
   if (found == event.end() || !found->is_number_unsigned()) return;
   const auto [entry, is_new] = from.numbers.try_emplace(found->get<std::uint32_t>());
@@ -76,7 +76,7 @@ void Merger::renumber(Input& from, TraceEvent& event, const char* key) {
   *found = entry->second;
 }
 
-void Merger::take(Input& from, TraceEvent event) {
+void TraceMerger::take(Input& from, TraceEvent event) {
   renumber(from, event, "pid");
   renumber(from, event, "tid");
   if (const auto time = event.find("ts"); time != event.end() && time->is_number()) from.time = time->get<double>();
@@ -86,12 +86,12 @@ void Merger::take(Input& from, TraceEvent event) {
   if (category == "operation") find_arrival(event);
 }
 
-void Merger::find_arrival(const TraceEvent& event) {
+void TraceMerger::find_arrival(const TraceEvent& event) {
   const auto arguments = event.find("args");
   if (arguments == event.end() || !arguments->is_object() || arguments->contains("unfinished") ||
       arguments->contains("peer"))
     return;
-  Arrival arrival;
+  OperationArrival arrival;
   try {
     arrival.communicator = std::stoull(arguments->at("communicator").get<std::string>(), nullptr, 16);
     arrival.number = arguments->at("number").get<std::uint32_t>();
@@ -116,7 +116,7 @@ Result<TraceEvent> merge_traces(const std::vector<std::string>& paths, TraceFile
     if (!input) return tl::unexpected(input.error());
     inputs.push_back(std::move(*input));
   }
-  Merger merger(output);
+  TraceMerger merger(output);
   // All go on at the same pace, so that the ranks of an operation are found near each other.
   const auto is_behind = [](const Input& a, const Input& b) { return a.done != b.done ? b.done : a.time < b.time; };
   while (true) {

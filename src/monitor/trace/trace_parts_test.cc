@@ -25,7 +25,7 @@ class TracePartsTest : public testing::Test {
   }
   ~TracePartsTest() override { std::filesystem::remove_all(folder_); }
 
-  void draw(const Place& place, const std::string& name) {
+  void draw(const SlicePosition& place, const std::string& name) {
     file_->write({{"ph", "X"},
                   {"name", name},
                   {"pid", place.pid},
@@ -86,13 +86,13 @@ TEST_F(TracePartsTest, TheCheckerSeesWhatIsWrong) {
 
 TEST_F(TracePartsTest, SlicesThatOverlapGetRowsOfTheirOwn) {
   numbers_.next();
-  Track track(1, "lane", 0);
-  const Place first = track.place({0, 100'000}, numbers_, *file_);
-  const Place second = track.place({50'000, 150'000}, numbers_, *file_);
-  const Place third = track.place({100'000, 160'000}, numbers_, *file_);
+  TraceTrack track(1, "lane", 0);
+  const SlicePosition first = track.place({0, 100'000}, numbers_, *file_);
+  const SlicePosition second = track.place({50'000, 150'000}, numbers_, *file_);
+  const SlicePosition third = track.place({100'000, 160'000}, numbers_, *file_);
   EXPECT_NE(first.tid, second.tid);
   EXPECT_EQ(first.tid, third.tid);
-  for (const Place& place : {first, second, third}) draw(place, "slice");
+  for (const SlicePosition& place : {first, second, third}) draw(place, "slice");
   const TraceChecker checked = close();
   EXPECT_EQ(checked.wrong(), std::vector<std::string>{});
   EXPECT_EQ(checked.find("M", "thread_name")[1]["args"]["name"], "lane (2)");
@@ -100,9 +100,9 @@ TEST_F(TracePartsTest, SlicesThatOverlapGetRowsOfTheirOwn) {
 
 TEST_F(TracePartsTest, AnOverlapThatIsOnlyTheClocksIsTakenBack) {
   numbers_.next();
-  Track track(1, "operations", 0);
-  const Place first = track.place({0, 100'000}, numbers_, *file_);
-  const Place second = track.place({99'900, 150'000}, numbers_, *file_);
+  TraceTrack track(1, "operations", 0);
+  const SlicePosition first = track.place({0, 100'000}, numbers_, *file_);
+  const SlicePosition second = track.place({99'900, 150'000}, numbers_, *file_);
   EXPECT_EQ(first.tid, second.tid);
   EXPECT_EQ(second.span.from, 100'000);
 }
@@ -111,14 +111,14 @@ TEST_F(TracePartsTest, RowsNeverHoldSlicesThatCross) {
   numbers_.next();
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937 random(seed);
-    std::vector<Span> spans;
+    std::vector<TimeSpan> spans;
     for (int i = 0; i < 500; ++i) {
       const auto from = static_cast<std::int64_t>(random() % 10'000'000);
       spans.push_back({from, from + static_cast<std::int64_t>(random() % 1'000'000)});
     }
-    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.to < b.to; });
-    Track track(1, fmt::format("lane {}", seed), 0);
-    for (const Span& span : spans) draw(track.place(span, numbers_, *file_), fmt::format("seed {}", seed));
+    std::sort(spans.begin(), spans.end(), [](const TimeSpan& a, const TimeSpan& b) { return a.to < b.to; });
+    TraceTrack track(1, fmt::format("lane {}", seed), 0);
+    for (const TimeSpan& span : spans) draw(track.place(span, numbers_, *file_), fmt::format("seed {}", seed));
   }
   EXPECT_EQ(close().wrong(), std::vector<std::string>{});
 }

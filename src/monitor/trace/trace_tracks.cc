@@ -13,9 +13,10 @@ constexpr std::int64_t kJitter = 1000;
 
 }  // namespace
 
-Place Track::place(Span span, TraceNumbers& numbers, TraceFile& file) {
+SlicePosition TraceTrack::place(TimeSpan span, TraceNumbers& numbers, TraceFile& file) {
   span.to = std::max(span.to, span.from);
-  auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& each) { return each.end - kJitter <= span.from; });
+  auto row =
+      std::find_if(rows_.begin(), rows_.end(), [&](const TraceRow& each) { return each.end - kJitter <= span.from; });
   if (row == rows_.end()) {
     const std::uint32_t tid = numbers.next();
     const std::size_t index = rows_.size();

@@ -12,16 +12,16 @@
 namespace tutti::monitor {
 
 /// From one moment to another; nanoseconds on the trace's axis.
-struct Span {
+struct TimeSpan {
   std::int64_t from = 0;
   std::int64_t to = 0;
 };
 
 /// Where a slice lies.
-struct Place {
+struct SlicePosition {
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
-  Span span;  // as it can be drawn there
+  TimeSpan span;  // as it can be drawn there
 };
 
 /// Numbers for processes and threads: readers name threads by these alone, so none is used twice.
@@ -33,18 +33,18 @@ class TraceNumbers {
   std::uint32_t last_ = 0;
 };
 
-class Track {
+class TraceTrack {
  public:
   /// `order`: among the tracks of its process.
-  Track(std::uint32_t pid, std::string name, int order) : pid_(pid), name_(std::move(name)), order_(order) {}
+  TraceTrack(std::uint32_t pid, std::string name, int order) : pid_(pid), name_(std::move(name)), order_(order) {}
 
   /// Finds a row for a slice. To be asked in the order in which slices end.
-  Place place(Span span, TraceNumbers& numbers, TraceFile& file);
+  SlicePosition place(TimeSpan span, TraceNumbers& numbers, TraceFile& file);
 
   const std::string& name() const { return name_; }
 
  private:
-  struct Row {
+  struct TraceRow {
     std::uint32_t tid;
     std::int64_t end;
   };
@@ -52,7 +52,7 @@ class Track {
   std::uint32_t pid_;
   std::string name_;
   int order_;
-  std::vector<Row> rows_;
+  std::vector<TraceRow> rows_;
 };
 
 }  // namespace tutti::monitor

@@ -15,12 +15,12 @@ namespace {
 
 using checking::Checked;
 using checking::EventGraph;
-using checking::Parts;
 using checking::Placement;
+using checking::ProgramParts;
 
 /// A program that can run to its end: limits, matching and deadlock are behind it.
 struct Runnable {
-  Parts parts;
+  ProgramParts parts;
   EventGraph graph;
   std::vector<int> order;
   std::vector<Placement> placements;
@@ -47,7 +47,8 @@ Violation in_placement(Violation violation, Placement placement) {
   return violation;
 }
 
-std::optional<Violation> check_placement(const Runnable& runnable, Placement placement, checking::Outcome& outcome) {
+std::optional<Violation> check_placement(const Runnable& runnable, Placement placement,
+                                         checking::ReductionFacts& outcome) {
   const auto& [parts, graph, order, placements] = runnable;
   if (auto race = checking::check_races(parts, graph, order, placement))
     return in_placement(*std::move(race), placement);
@@ -99,7 +100,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
     report.violation = std::move(runnable.error());
     return report;
   }
-  checking::Outcome outcome;
+  checking::ReductionFacts outcome;
   for (const Placement placement : runnable->placements) {
     report.violation = check_placement(*runnable, placement, outcome);
     if (report.violation) return report;
@@ -121,7 +122,7 @@ Result<Program> annotate_completion(const Program& program) {
   if (!runnable) return fail(ErrorCode::invalid_argument, runnable.error().to_string());
   const Checked<Marks> marks = find_marks(*runnable);
   if (!marks) return fail(ErrorCode::invalid_argument, marks.error().to_string());
-  Parts& parts = runnable->parts;
+  ProgramParts& parts = runnable->parts;
   for (std::size_t number = 0; number < parts.workers.size(); ++number) {
     const auto& [rank, worker] = parts.workers[number];
     auto& steps = parts.ranks[static_cast<std::size_t>(rank)].workers[static_cast<std::size_t>(worker)].steps;

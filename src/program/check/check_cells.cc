@@ -6,7 +6,7 @@
 
 namespace tutti::checking {
 
-CellMap::CellMap(const Parts& parts, Placement placement) {
+CellMap::CellMap(const ProgramParts& parts, Placement placement) {
   const Shape& shape = parts.shape;
   for (int rank = 0; rank < shape.ranks; ++rank) {
     const int inputs = input_chunks(shape, rank);
@@ -31,7 +31,7 @@ CellMap::CellMap(const Parts& parts, Placement placement) {
   }
 }
 
-Located CellMap::locate(int rank, const Cells& cells, const Step& step, const Event& event) const {
+Located CellMap::locate(int rank, const Cells& cells, const Step& step, const StepEvent& event) const {
   const int owner = cells.rank == kSelf ? rank : cells.rank;
   const int first = first_cell(rank, cells);
   if (is_chunkwise(step.kind)) return {owner, first + event.chunk, 1};

@@ -26,7 +26,7 @@ struct Located {
 
 class CellMap {
  public:
-  CellMap(const Parts& parts, Placement placement);
+  CellMap(const ProgramParts& parts, Placement placement);
 
   int size() const { return size_; }
   int cell(int rank, Buffer buffer, int chunk) const { return base(rank, buffer) + chunk; }
@@ -39,7 +39,7 @@ class CellMap {
     return step.kind == StepKind::copy && first_cell(rank, step.sources[0]) == first_cell(rank, step.targets[0]);
   }
   /// What an event of `rank` touches of `cells`: one chunk where its step goes chunk by chunk.
-  Located locate(int rank, const Cells& cells, const Step& step, const Event& event) const;
+  Located locate(int rank, const Cells& cells, const Step& step, const StepEvent& event) const;
   /// True if the cell is (also) one of the owner's outputs.
   bool is_output(int owner, int cell) const;
 

@@ -10,9 +10,9 @@
 
 namespace tutti::checking {
 
-class Clock {
+class VectorClock {
  public:
-  explicit Clock(std::size_t workers) {
+  explicit VectorClock(std::size_t workers) {
     if (workers <= kFewWorkers) of_all_.assign(workers, kNothing);
   }
 
@@ -37,7 +37,7 @@ class Clock {
   }
 
   /// Of a clock for as many workers.
-  void learn(const Clock& other) {
+  void learn(const VectorClock& other) {
     for (std::size_t i = 0; i < of_all_.size(); ++i) of_all_[i] = std::max(of_all_[i], other.of_all_[i]);
     if (of_all_.empty()) merge(other);
   }
@@ -46,7 +46,7 @@ class Clock {
   static constexpr std::size_t kFewWorkers = 1024;
   static constexpr int kNothing = -1;
 
-  void merge(const Clock& other) {
+  void merge(const VectorClock& other) {
     std::vector<std::pair<int, int>> merged;
     merged.reserve(std::max(known_.size(), other.known_.size()));
     auto mine = known_.begin();

@@ -33,7 +33,7 @@ int count_before(const EventGraph& graph, int event) {
 /// Tells the cycle in which workers are stuck, given which events could happen.
 class Deadlock {
  public:
-  Deadlock(const Parts& parts, const EventGraph& graph, const std::vector<int>& missing)
+  Deadlock(const ProgramParts& parts, const EventGraph& graph, const std::vector<int>& missing)
       : parts_(parts), graph_(graph), missing_(missing) {}
 
   Violation explain() const {
@@ -71,7 +71,7 @@ class Deadlock {
     const int other = awaited(event);
     std::string text = fmt::format(" waits for {}", name(other));
     if (other == graph_.slot_from[static_cast<std::size_t>(event)]) text += " to free a slot";
-    const Event& next = graph_.at(next_stuck);
+    const StepEvent& next = graph_.at(next_stuck);
     if (graph_.at(other).step != next.step)
       text += fmt::format(", which comes after step {} ({})", next.step, what(next));
     return text;
@@ -101,19 +101,21 @@ class Deadlock {
     return graph_.slot_from[at];
   }
 
-  std::string what(const Event& event) const { return describe(parts_.worker(event.worker), step_of(parts_, event)); }
+  std::string what(const StepEvent& event) const {
+    return describe(parts_.worker(event.worker), step_of(parts_, event));
+  }
   std::string name(int event) const {
     return fmt::format("{} ({})", describe(place_of(parts_, graph_.at(event))), what(graph_.at(event)));
   }
 
-  const Parts& parts_;
+  const ProgramParts& parts_;
   const EventGraph& graph_;
   const std::vector<int>& missing_;  // per event, how many of those before it did not happen
 };
 
 }  // namespace
 
-Checked<std::vector<int>> order_events(const Parts& parts, const EventGraph& graph) {
+Checked<std::vector<int>> order_events(const ProgramParts& parts, const EventGraph& graph) {
   std::vector<int> missing(graph.events.size());
   std::vector<int> order;
   order.reserve(graph.events.size());

@@ -13,7 +13,7 @@ int chunks_moved(const Step& step) {
 }
 
 /// Lays out all events; returns the first event of each step, per worker.
-std::vector<std::vector<int>> lay_out(const Parts& parts, EventGraph& graph) {
+std::vector<std::vector<int>> lay_out(const ProgramParts& parts, EventGraph& graph) {
   std::vector<std::vector<int>> first_of_step(parts.workers.size());
   for (std::size_t worker = 0; worker < parts.workers.size(); ++worker) {
     graph.first_event.push_back(graph.size());
@@ -30,7 +30,8 @@ std::vector<std::vector<int>> lay_out(const Parts& parts, EventGraph& graph) {
   return first_of_step;
 }
 
-void link_dependencies(const Parts& parts, const std::vector<std::vector<int>>& first_of_step, EventGraph& graph) {
+void link_dependencies(const ProgramParts& parts, const std::vector<std::vector<int>>& first_of_step,
+                       EventGraph& graph) {
   std::vector<std::pair<int, int>> forward;
   std::vector<std::pair<int, int>> backward;
   for (std::size_t worker = 0; worker < parts.workers.size(); ++worker) {
@@ -66,7 +67,7 @@ std::span<const int> Adjacency::of(int event) const {
   return std::span<const int>(others_).subspan(begin, end - begin);
 }
 
-Checked<EventGraph> build_graph(const Parts& parts, int slots) {
+Checked<EventGraph> build_graph(const ProgramParts& parts, int slots) {
   EventGraph graph;
   const std::vector<std::vector<int>> first_of_step = lay_out(parts, graph);
   for (auto* links : {&graph.message_from, &graph.message_to, &graph.slot_from, &graph.slot_to})
@@ -76,12 +77,12 @@ Checked<EventGraph> build_graph(const Parts& parts, int slots) {
   return graph;
 }
 
-const Step& step_of(const Parts& parts, const Event& event) {
+const Step& step_of(const ProgramParts& parts, const StepEvent& event) {
   return parts.worker(event.worker).steps[static_cast<std::size_t>(event.step)];
 }
 
-Place place_of(const Parts& parts, const Event& event) {
-  const Parts::WorkerId& id = parts.workers[static_cast<std::size_t>(event.worker)];
+StepPosition place_of(const ProgramParts& parts, const StepEvent& event) {
+  const ProgramParts::WorkerId& id = parts.workers[static_cast<std::size_t>(event.worker)];
   return {id.rank, id.worker, event.step};
 }
 

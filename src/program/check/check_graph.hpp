@@ -17,7 +17,7 @@ namespace tutti::checking {
 
 inline constexpr int kNone = -1;
 
-struct Event {
+struct StepEvent {
   int worker;  // numbered through all ranks
   int step;
   int chunk;  // which chunk of a step that goes chunk by chunk, else 0
@@ -37,7 +37,7 @@ class Adjacency {
 };
 
 struct EventGraph {
-  std::vector<Event> events;
+  std::vector<StepEvent> events;
   std::vector<int> first_event;   // of each worker; one more at the end
   std::vector<int> message_from;  // kNone where the event receives nothing
   std::vector<int> message_to;
@@ -47,19 +47,19 @@ struct EventGraph {
   Adjacency awaited_by;
 
   int size() const { return static_cast<int>(events.size()); }
-  const Event& at(int event) const { return events[static_cast<std::size_t>(event)]; }
+  const StepEvent& at(int event) const { return events[static_cast<std::size_t>(event)]; }
 };
 
 /// True for steps that happen chunk by chunk.
 inline bool is_chunkwise(StepKind kind) { return sends(kind) || receives(kind); }
 
 /// Applies the rule `matching`.
-Checked<EventGraph> build_graph(const Parts& parts, int slots);
+Checked<EventGraph> build_graph(const ProgramParts& parts, int slots);
 
 /// An order of all events that respects every edge. Applies the rule `deadlock`.
-Checked<std::vector<int>> order_events(const Parts& parts, const EventGraph& graph);
+Checked<std::vector<int>> order_events(const ProgramParts& parts, const EventGraph& graph);
 
-const Step& step_of(const Parts& parts, const Event& event);
-Place place_of(const Parts& parts, const Event& event);
+const Step& step_of(const ProgramParts& parts, const StepEvent& event);
+StepPosition place_of(const ProgramParts& parts, const StepEvent& event);
 
 }  // namespace tutti::checking

@@ -12,7 +12,7 @@ namespace {
 
 using Found = std::optional<Violation>;
 
-Violation out_of_limits(Place place, std::string message) {
+Violation out_of_limits(StepPosition place, std::string message) {
   return broken(Violation::Rule::limits, place, std::move(message));
 }
 
@@ -43,7 +43,7 @@ std::string expected_number(int low, int high) {
 /// Looks through the parts once all of them are at hand, since cells may lie on other ranks.
 class Limits {
  public:
-  Limits(const Program& program, const Parts& parts, const CheckOptions& options)
+  Limits(const Program& program, const ProgramParts& parts, const CheckOptions& options)
       : program_(program), parts_(parts), options_(options) {}
 
   Found check() {
@@ -188,15 +188,15 @@ class Limits {
   }
 
   const Program& program_;
-  const Parts& parts_;
+  const ProgramParts& parts_;
   const CheckOptions& options_;
-  Place place_;
+  StepPosition place_;
   std::int64_t chunks_moved_ = 0;
 };
 
 Found check_shape(const Program& program, const CheckOptions& options) {
   const Shape& shape = program.shape;
-  const Place whole;
+  const StepPosition whole;
   if (options.slots < 1) return out_of_limits(whole, fmt::format("{} slots; a channel has at least 1", options.slots));
   if (static_cast<int>(shape.collective) >= kCollectives)
     return out_of_limits(whole, fmt::format("collective {} is unknown", static_cast<int>(shape.collective)));
@@ -222,7 +222,7 @@ Found check_shape(const Program& program, const CheckOptions& options) {
 }
 
 Found check_part_sizes(const RankProgram& part, int rank, std::int64_t& scratch, const CheckOptions& options) {
-  const Place place{rank, -1, -1};
+  const StepPosition place{rank, -1, -1};
   if (part.scratch_chunks < 0)
     return out_of_limits(place, fmt::format("{} scratch chunks; at least 0 is expected", part.scratch_chunks));
   scratch += part.scratch_chunks;
@@ -237,9 +237,9 @@ Found check_part_sizes(const RankProgram& part, int rank, std::int64_t& scratch,
 
 }  // namespace
 
-Checked<Parts> gather_parts(const Program& program, const CheckOptions& options) {
+Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& options) {
   if (Found found = check_shape(program, options)) return tl::unexpected(*std::move(found));
-  Parts parts;
+  ProgramParts parts;
   parts.shape = program.shape;
   std::int64_t scratch = 0;
   for (int rank = 0; rank < program.shape.ranks; ++rank) {

@@ -23,19 +23,19 @@ struct FlowKey {
 };
 
 /// Events at one end of a flow, all of one worker.
-struct End {
+struct FlowEnd {
   int worker = kNone;
   std::vector<int> events;
 };
 
-struct Flow {
-  End giving;
-  End taking;
+struct MessageFlow {
+  FlowEnd giving;
+  FlowEnd taking;
 };
 
 class Matching {
  public:
-  Matching(const Parts& parts, int slots, EventGraph& graph) : parts_(parts), slots_(slots), graph_(graph) {}
+  Matching(const ProgramParts& parts, int slots, EventGraph& graph) : parts_(parts), slots_(slots), graph_(graph) {}
 
   Found link() {
     for (int event = 0; event < graph_.size(); ++event)
@@ -49,7 +49,7 @@ class Matching {
 
  private:
   Found collect(int event) {
-    const Event& at = graph_.at(event);
+    const StepEvent& at = graph_.at(event);
     const Worker& worker = parts_.worker(at.worker);
     const Step& step = step_of(parts_, at);
     const int rank = parts_.rank_of(at.worker);
@@ -68,8 +68,8 @@ class Matching {
     return std::nullopt;
   }
 
-  Found add(End& end, int event, std::string_view verb, int peer) {
-    const Event& at = graph_.at(event);
+  Found add(FlowEnd& end, int event, std::string_view verb, int peer) {
+    const StepEvent& at = graph_.at(event);
     if (end.worker == kNone) end.worker = at.worker;
     if (end.worker != at.worker)
       return violation(event, fmt::format("{} rank {} on channel {}, as worker {} does: which comes first is not fixed",
@@ -80,7 +80,7 @@ class Matching {
   }
 
   /// Walks both ends step by step; afterwards they have equally many events, chunk beside chunk.
-  Found compare(const FlowKey& key, const Flow& flow) const {
+  Found compare(const FlowKey& key, const MessageFlow& flow) const {
     const auto& given = flow.giving.events;
     const auto& taken = flow.taking.events;
     std::size_t at = 0;
@@ -120,7 +120,7 @@ class Matching {
                                         key.source, key.channel, given));
   }
 
-  void link_flow(const FlowKey& key, const Flow& flow) {
+  void link_flow(const FlowKey& key, const MessageFlow& flow) {
     const auto slots = static_cast<std::size_t>(slots_);
     for (std::size_t i = 0; i < flow.giving.events.size(); ++i) {
       connect(flow.giving.events[i], graph_.message_to, flow.taking.events[i], graph_.message_from);
@@ -140,15 +140,15 @@ class Matching {
 
   std::string place(int event) const { return describe(place_of(parts_, graph_.at(event))); }
 
-  const Parts& parts_;
+  const ProgramParts& parts_;
   const int slots_;
   EventGraph& graph_;
-  std::map<FlowKey, Flow> flows_;
+  std::map<FlowKey, MessageFlow> flows_;
 };
 
 }  // namespace
 
-std::optional<Violation> link_messages(const Parts& parts, int slots, EventGraph& graph) {
+std::optional<Violation> link_messages(const ProgramParts& parts, int slots, EventGraph& graph) {
   return Matching(parts, slots, graph).link();
 }
 

@@ -8,6 +8,6 @@
 namespace tutti::checking {
 
 /// Fills the message and slot edges of a graph whose events are laid out. Applies the rule `matching`.
-std::optional<Violation> link_messages(const Parts& parts, int slots, EventGraph& graph);
+std::optional<Violation> link_messages(const ProgramParts& parts, int slots, EventGraph& graph);
 
 }  // namespace tutti::checking

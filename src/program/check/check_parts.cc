@@ -6,11 +6,11 @@
 
 namespace tutti::checking {
 
-Violation broken(Violation::Rule rule, Place place, std::string message) {
+Violation broken(Violation::Rule rule, StepPosition place, std::string message) {
   return Violation{rule, place.rank, place.worker, place.step, std::move(message)};
 }
 
-std::string describe(Place place) {
+std::string describe(StepPosition place) {
   return fmt::format("rank {} worker {} step {}", place.rank, place.worker, place.step);
 }
 

@@ -17,13 +17,13 @@ template <typename T>
 using Checked = tl::expected<T, Violation>;
 
 /// A step of a worker of a rank; -1 where not known.
-struct Place {
+struct StepPosition {
   int rank = -1;
   int worker = -1;
   int step = -1;
 };
 
-struct Parts {
+struct ProgramParts {
   struct WorkerId {
     int rank;
     int worker;
@@ -41,15 +41,15 @@ struct Parts {
   int rank_of(int number) const { return workers[static_cast<std::size_t>(number)].rank; }
 };
 
-Checked<Parts> gather_parts(const Program& program, const CheckOptions& options);
+Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& options);
 
 /// Arithmetic happens in this collective; in a barrier it is an arithmetic of nothing.
 inline bool combines(Collective collective) { return reduces(collective) || collective == Collective::barrier; }
 
-Violation broken(Violation::Rule rule, Place place, std::string message);
+Violation broken(Violation::Rule rule, StepPosition place, std::string message);
 
 /// "rank 1 worker 0 step 3"
-std::string describe(Place place);
+std::string describe(StepPosition place);
 /// "recv from rank 1"
 std::string describe(const Worker& worker, const Step& step);
 /// "output 3" of the rank itself, "rank 1's output 3" of another; `offset` counts chunks from the first.

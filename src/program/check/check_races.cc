@@ -18,11 +18,11 @@ using Found = std::optional<Violation>;
 /// Follows events in order and says of any earlier event whether it surely happened before the current one.
 class HappensBefore {
  public:
-  HappensBefore(const Parts& parts, const EventGraph& graph)
+  HappensBefore(const ProgramParts& parts, const EventGraph& graph)
       : graph_(graph),
         known_(parts.workers.size()),
         sent_(graph.events.size()),
-        at_end_(static_cast<std::size_t>(parts.shape.ranks), Clock(parts.workers.size())),
+        at_end_(static_cast<std::size_t>(parts.shape.ranks), VectorClock(parts.workers.size())),
         parts_(parts) {}
 
   void enter(int event) {
@@ -49,7 +49,7 @@ class HappensBefore {
   }
 
  private:
-  using SharedClock = std::shared_ptr<Clock>;
+  using SharedClock = std::shared_ptr<VectorClock>;
   struct Sent {
     SharedClock clock;
     int listeners = 0;  // that have not heard it yet
@@ -64,8 +64,8 @@ class HappensBefore {
     if (is_before(from, event)) return;
     SharedClock& mine = known(event);
     // Clocks handed out with earlier messages must not change any more.
-    if (!mine) mine = std::make_shared<Clock>(known_.size());
-    if (mine.use_count() > 1) mine = std::make_shared<Clock>(*mine);
+    if (!mine) mine = std::make_shared<VectorClock>(known_.size());
+    if (mine.use_count() > 1) mine = std::make_shared<VectorClock>(*mine);
     if (heard) mine->learn(*heard);
     mine->learn(graph_.at(from).worker, from);
   }
@@ -76,21 +76,21 @@ class HappensBefore {
 
   void end_worker(int event) {
     const int worker = graph_.at(event).worker;
-    Clock& end = at_end_[static_cast<std::size_t>(parts_.rank_of(worker))];
+    VectorClock& end = at_end_[static_cast<std::size_t>(parts_.rank_of(worker))];
     if (const SharedClock& clock = known(event)) end.learn(*clock);
     end.learn(worker, event);
   }
 
   const EventGraph& graph_;
-  std::vector<SharedClock> known_;  // per worker; empty while it has heard of nobody
-  std::vector<Sent> sent_;          // per event that others wait for: what they hear
-  std::vector<Clock> at_end_;       // per rank
-  const Parts& parts_;
+  std::vector<SharedClock> known_;   // per worker; empty while it has heard of nobody
+  std::vector<Sent> sent_;           // per event that others wait for: what they hear
+  std::vector<VectorClock> at_end_;  // per rank
+  const ProgramParts& parts_;
 };
 
 class Races {
  public:
-  Races(const Parts& parts, const EventGraph& graph, Placement placement)
+  Races(const ProgramParts& parts, const EventGraph& graph, Placement placement)
       : parts_(parts),
         graph_(graph),
         cells_(parts, placement),
@@ -110,7 +110,7 @@ class Races {
     int event;
     int released;  // the event after which other ranks may write
   };
-  struct History {
+  struct CellHistory {
     int write = kNone;
     std::vector<Read> reads;  // since the write
   };
@@ -156,7 +156,7 @@ class Races {
     const Located located = locate(event, step, cells);
     note_remote(event, located, cells.buffer == Buffer::scratch ? Touch::reads_scratch : Touch::reads, cells);
     for (int i = 0; i < located.count; ++i) {
-      History& history = history_of(located.first + i);
+      CellHistory& history = history_of(located.first + i);
       if (history.write != kNone && !before_.is_before(history.write, event))
         return conflict(event, "reads", cells, chunk_offset(event, step, i), history.write, "write");
       history.reads.push_back({event, is_sent ? graph_.message_to[static_cast<std::size_t>(event)] : event});
@@ -168,7 +168,7 @@ class Races {
     const Located located = locate(event, step, cells);
     note_remote(event, located, Touch::writes, cells);
     for (int i = 0; i < located.count; ++i) {
-      History& history = history_of(located.first + i);
+      CellHistory& history = history_of(located.first + i);
       if (history.write != kNone && !before_.is_before(history.write, event))
         return conflict(event, "writes", cells, chunk_offset(event, step, i), history.write, "write");
       for (const Read& earlier : history.reads)
@@ -227,19 +227,19 @@ class Races {
   Located locate(int event, const Step& step, const Cells& cells) const {
     return cells_.locate(rank_of(event), cells, step, graph_.at(event));
   }
-  History& history_of(int cell) { return history_[static_cast<std::size_t>(cell)]; }
+  CellHistory& history_of(int cell) { return history_[static_cast<std::size_t>(cell)]; }
 
-  const Parts& parts_;
+  const ProgramParts& parts_;
   const EventGraph& graph_;
   const CellMap cells_;
   HappensBefore before_;
-  std::vector<History> history_;
+  std::vector<CellHistory> history_;
   std::map<std::tuple<int, int, Touch>, RemoteAccess> remote_;  // by (owner, worker that touches, how): the last
 };
 
 }  // namespace
 
-std::optional<Violation> check_races(const Parts& parts, const EventGraph& graph, const std::vector<int>& order,
+std::optional<Violation> check_races(const ProgramParts& parts, const EventGraph& graph, const std::vector<int>& order,
                                      Placement placement) {
   return Races(parts, graph, placement).check(order);
 }

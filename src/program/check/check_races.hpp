@@ -10,7 +10,7 @@
 
 namespace tutti::checking {
 
-std::optional<Violation> check_races(const Parts& parts, const EventGraph& graph, const std::vector<int>& order,
+std::optional<Violation> check_races(const ProgramParts& parts, const EventGraph& graph, const std::vector<int>& order,
                                      Placement placement);
 
 }  // namespace tutti::checking

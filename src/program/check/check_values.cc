@@ -27,7 +27,7 @@ int origin_of(const Shape& shape, int chunk) {
 /// Executes events on symbolic values. What follows from a step's combining a value is left to `on_combined`.
 class SymbolicRun {
  public:
-  SymbolicRun(const Parts& parts, const EventGraph& graph, Placement placement)
+  SymbolicRun(const ProgramParts& parts, const EventGraph& graph, Placement placement)
       : shape_(parts.shape),
         parts_(parts),
         graph_(graph),
@@ -50,8 +50,8 @@ class SymbolicRun {
     return std::nullopt;
   }
 
-  Checked<Outcome> outcome() const {
-    Outcome outcome;
+  Checked<ReductionFacts> outcome() const {
+    ReductionFacts outcome;
     for (int rank = 0; rank < shape_.ranks; ++rank)
       for (int chunk = 0; chunk < output_chunks(shape_, rank); ++chunk) {
         if (Found found = check_output(rank, chunk)) return tl::unexpected(*std::move(found));
@@ -169,7 +169,7 @@ class SymbolicRun {
     const int value = held_[index(cell)];
     const int extent = extent_of(shape_, rank, Buffer::output, chunk);
     const std::string expected = describe_extent(shape_, extent);
-    Place place{rank, -1, -1};
+    StepPosition place{rank, -1, -1};
     if (value == kNone)
       return broken(Violation::Rule::result, place,
                     fmt::format("output {} is never written; {} belongs there", chunk, expected));
@@ -196,7 +196,7 @@ class SymbolicRun {
   int rank_of(int event) const { return parts_.rank_of(graph_.at(event).worker); }
 
   const Shape shape_;
-  const Parts& parts_;
+  const ProgramParts& parts_;
   const EventGraph& graph_;
   const CellMap cells_;
   ValueTable values_;
@@ -209,7 +209,7 @@ class SymbolicRun {
   std::vector<bool> seen_;
 };
 
-Found check_unmarked(const Parts& parts) {
+Found check_unmarked(const ProgramParts& parts) {
   for (std::size_t worker = 0; worker < parts.workers.size(); ++worker) {
     const std::vector<Step>& steps = parts.worker(static_cast<int>(worker)).steps;
     for (std::size_t step = 0; step < steps.size(); ++step)
@@ -223,8 +223,8 @@ Found check_unmarked(const Parts& parts) {
 
 }  // namespace
 
-Checked<Outcome> check_values_and_result(const Parts& parts, const EventGraph& graph, const std::vector<int>& order,
-                                         Placement placement) {
+Checked<ReductionFacts> check_values_and_result(const ProgramParts& parts, const EventGraph& graph,
+                                                const std::vector<int>& order, Placement placement) {
   const bool marks_matter = parts.shape.collective != Collective::barrier;
   if (marks_matter)
     if (Found found = check_unmarked(parts)) return tl::unexpected(*std::move(found));
@@ -242,7 +242,7 @@ Checked<Outcome> check_values_and_result(const Parts& parts, const EventGraph& g
   return run.outcome();
 }
 
-Checked<std::vector<std::vector<bool>>> find_completing_steps(const Parts& parts, const EventGraph& graph,
+Checked<std::vector<std::vector<bool>>> find_completing_steps(const ProgramParts& parts, const EventGraph& graph,
                                                               const std::vector<int>& order, Placement placement) {
   std::vector<std::vector<bool>> completing(parts.workers.size());
   for (std::size_t worker = 0; worker < completing.size(); ++worker)

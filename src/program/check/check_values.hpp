@@ -10,18 +10,18 @@
 namespace tutti::checking {
 
 /// What the outputs of a correct program went through.
-struct Outcome {
+struct ReductionFacts {
   int roundings = 0;
   bool rank_order = true;
   bool ordered_operands = true;
 };
 
 /// Runs the program in `order`, which is as good as any other once races are excluded.
-Checked<Outcome> check_values_and_result(const Parts& parts, const EventGraph& graph, const std::vector<int>& order,
-                                         Placement placement);
+Checked<ReductionFacts> check_values_and_result(const ProgramParts& parts, const EventGraph& graph,
+                                                const std::vector<int>& order, Placement placement);
 
 /// For each worker and step, whether it completes a reduction; `completes` in the steps themselves is not looked at.
-Checked<std::vector<std::vector<bool>>> find_completing_steps(const Parts& parts, const EventGraph& graph,
+Checked<std::vector<std::vector<bool>>> find_completing_steps(const ProgramParts& parts, const EventGraph& graph,
                                                               const std::vector<int>& order, Placement placement);
 
 }  // namespace tutti::checking

@@ -34,16 +34,17 @@ struct Box {
   bool stuck = false;
 };
 
+enum class ArrowKind { transfer, signal, dependency };
+
 struct Arrow {
-  enum class Kind { transfer, signal, dependency };
   std::size_t from, to;
-  Kind kind;
+  ArrowKind kind;
 };
 
 /// The boxes and arrows of the ranks shown, laid out.
-class Layout {
+class ProgramLayout {
  public:
-  explicit Layout(const Program& program) : ranks_(std::min(program.shape.ranks, kMaxRanks)) {
+  explicit ProgramLayout(const Program& program) : ranks_(std::min(program.shape.ranks, kMaxRanks)) {
     for (int rank = 0; rank < ranks_; ++rank) parts_.push_back(program.part(rank));
     add_boxes();
     connect();
@@ -90,11 +91,11 @@ class Layout {
       if (step.kind == StepKind::wait) arrivals[{false, step.peer, box.rank, worker.channel}].push_back(i);
       for (const Dependency& on : step.after)
         if (const auto found = index_.find({box.rank, on.worker, on.step}); found != index_.end())
-          arrows_.push_back({found->second, i, Arrow::Kind::dependency});
+          arrows_.push_back({found->second, i, ArrowKind::dependency});
     }
     for (const auto& [channel, from] : departures) {
       const std::vector<std::size_t>& to = arrivals[channel];
-      const auto kind = std::get<0>(channel) ? Arrow::Kind::transfer : Arrow::Kind::signal;
+      const auto kind = std::get<0>(channel) ? ArrowKind::transfer : ArrowKind::signal;
       for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) arrows_.push_back({from[i], to[i], kind});
     }
   }
@@ -213,7 +214,7 @@ std::string tooltip(const Box& box) {
 
 class Picture {
  public:
-  Picture(const Program& program, const Layout& layout) : program_(program), layout_(layout) {}
+  Picture(const Program& program, const ProgramLayout& layout) : program_(program), layout_(layout) {}
 
   std::string draw() {
     place_rows();
@@ -301,8 +302,8 @@ class Picture {
     const int x2 = x_of(to) - 2;
     const int y2 = y_of(to) + kBoxHeight / 2;
     const int bend = std::clamp((x2 - x1) / 3, 26, 90);
-    const bool dependency = arrow.kind == Arrow::Kind::dependency;
-    const bool signal = arrow.kind == Arrow::Kind::signal;
+    const bool dependency = arrow.kind == ArrowKind::dependency;
+    const bool signal = arrow.kind == ArrowKind::signal;
     out_ += fmt::format(
         "<path d=\"M{} {} C{} {} {} {} {} {}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
         "stroke-opacity=\"0.75\"{} marker-end=\"url(#{})\"/>\n",
@@ -378,7 +379,7 @@ class Picture {
   }
 
   const Program& program_;
-  const Layout& layout_;
+  const ProgramLayout& layout_;
   std::string out_;
   std::vector<int> row_top_;
   std::vector<int> band_top_;
@@ -389,7 +390,7 @@ class Picture {
 }  // namespace
 
 std::string show_svg(const Program& program) {
-  const Layout layout(program);
+  const ProgramLayout layout(program);
   return Picture(program, layout).draw();
 }
 

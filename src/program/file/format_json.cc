@@ -276,14 +276,14 @@ class PartReader {
 
   /// The worker must have that step, each time.
   void check_dependency(const JsonValue& value, const Expression& worker, const Expression& step) {
-    const Range workers = range_of(worker, domain_), steps = range_of(step, domain_);
+    const ValueRange workers = range_of(worker, domain_), steps = range_of(step, domain_);
     const auto steps_of = [&](std::int64_t w) { return steps_of_worker_[static_cast<std::size_t>(w)]; };
     std::int64_t fewest = kMaxStepsOfRank;
     const auto last = std::min(workers.most, static_cast<std::int64_t>(steps_of_worker_.size()) - 1);
     for (std::int64_t w = std::max<std::int64_t>(workers.least, 0); w <= last; ++w)
       fewest = std::min(fewest, steps_of(w));
     if (steps.least >= 0 && steps.most < fewest) return;
-    prove(value, either(step, worker), [&](const Place& place) {
+    prove(value, either(step, worker), [&](const EvaluationPoint& place) {
       const std::int64_t number = evaluate(step, place), most = steps_of(evaluate(worker, place)) - 1;
       if (number < 0 || number > most) fail_at(value, step, place, number, 0, most);
     });
@@ -308,9 +308,9 @@ class PartReader {
 
   Expression number(const JsonValue& value, std::int64_t least, std::int64_t most) {
     const Expression expression = any_number(value);
-    const Range range = range_of(expression, domain_);
+    const ValueRange range = range_of(expression, domain_);
     if (range.least >= least && range.most <= most) return expression;
-    prove(value, expression, [&](const Place& place) {
+    prove(value, expression, [&](const EvaluationPoint& place) {
       const std::int64_t number = evaluate(expression, place);
       if (number < least || number > most) fail_at(value, expression, place, number, least, most);
     });
@@ -319,7 +319,7 @@ class PartReader {
 
   void check_end(const JsonValue& value, const Expression& first, const Expression& count, std::int64_t chunks) {
     if (range_of(first, domain_).most + range_of(count, domain_).most <= chunks) return;
-    prove(value, either(first, count), [&](const Place& place) {
+    prove(value, either(first, count), [&](const EvaluationPoint& place) {
       const std::int64_t begin = evaluate(first, place);
       const std::int64_t cells = evaluate(count, place);
       if (begin + cells > chunks)
@@ -355,7 +355,7 @@ class PartReader {
     return expression;
   }
 
-  [[noreturn]] void fail_at(const JsonValue& value, const Expression& expression, const Place& place,
+  [[noreturn]] void fail_at(const JsonValue& value, const Expression& expression, const EvaluationPoint& place,
                             std::int64_t number, std::int64_t least, std::int64_t most) const {
     std::string where;
     if (expression.rank != 0) where = fmt::format(" at rank {}", place.rank);
@@ -374,7 +374,7 @@ class PartReader {
       if (expression.loop[d] != 0) places *= domain_.counts[d];
     if (places > proof_budget_) value.fail(fmt::format("{} cannot be shown to stay in range", value.shown()));
     proof_budget_ -= places;
-    Place place;
+    EvaluationPoint place;
     for (std::int64_t index = 0; index < places; ++index) {
       std::int64_t rest = index;
       place.rank = domain_.first_rank;

@@ -4,7 +4,7 @@
 
 namespace tutti {
 
-std::int64_t evaluate(const Expression& expression, const Place& place) {
+std::int64_t evaluate(const Expression& expression, const EvaluationPoint& place) {
   std::int64_t value = expression.base + expression.rank * place.rank;
   for (std::size_t depth = 0; depth < kMaxLoopDepth; ++depth) value += expression.loop[depth] * place.loop[depth];
   if (expression.mod > 0) {
@@ -14,8 +14,8 @@ std::int64_t evaluate(const Expression& expression, const Place& place) {
   return value + expression.plus;
 }
 
-Range range_of(const Expression& expression, const Domain& domain) {
-  Range range{expression.base, expression.base};
+ValueRange range_of(const Expression& expression, const Domain& domain) {
+  ValueRange range{expression.base, expression.base};
   const auto add = [&range](std::int64_t factor, std::int64_t first, std::int64_t last) {
     range.least += std::min(factor * first, factor * last);
     range.most += std::max(factor * first, factor * last);
@@ -28,14 +28,15 @@ Range range_of(const Expression& expression, const Domain& domain) {
 
 namespace {
 
-Step expand_step(const StepPattern& pattern, const Place& place) {
+Step expand_step(const StepPattern& pattern, const EvaluationPoint& place) {
   Step step = pattern.prototype;
   auto number = pattern.numbers.begin();
   visit_numbers(step, [&](int& slot) { slot = static_cast<int>(evaluate(*number++, place)); });
   return step;
 }
 
-void expand_nodes(const std::vector<PatternNode>& nodes, std::size_t depth, Place& place, std::vector<Step>& steps) {
+void expand_nodes(const std::vector<PatternNode>& nodes, std::size_t depth, EvaluationPoint& place,
+                  std::vector<Step>& steps) {
   for (const PatternNode& node : nodes) {
     if (node.body.empty()) {
       steps.push_back(expand_step(node.step, place));
@@ -49,7 +50,7 @@ void expand_nodes(const std::vector<PatternNode>& nodes, std::size_t depth, Plac
   }
 }
 
-int expand_peer(const std::optional<Expression>& peer, const Place& place) {
+int expand_peer(const std::optional<Expression>& peer, const EvaluationPoint& place) {
   return peer ? static_cast<int>(evaluate(*peer, place)) : kNobody;
 }
 
@@ -59,7 +60,7 @@ RankProgram expand(const RankPattern& pattern, int rank) {
   RankProgram part;
   part.scratch_chunks = pattern.scratch_chunks;
   part.workers.reserve(pattern.workers.size());
-  Place place;
+  EvaluationPoint place;
   place.rank = rank;
   for (const WorkerPattern& from : pattern.workers) {
     Worker worker;

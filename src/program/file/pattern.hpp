@@ -28,11 +28,11 @@ struct Expression {
 };
 
 /// Where an expression is evaluated.
-struct Place {
+struct EvaluationPoint {
   std::int64_t rank = 0;
   std::array<std::int64_t, kMaxLoopDepth> loop{};
 };
-std::int64_t evaluate(const Expression& expression, const Place& place);
+std::int64_t evaluate(const Expression& expression, const EvaluationPoint& place);
 
 /// The values a rank and the loop counters take: ranks [first, last], loop d in [0, counts[d] - 1].
 struct Domain {
@@ -40,12 +40,12 @@ struct Domain {
   std::int64_t last_rank = 0;
   std::array<std::int64_t, kMaxLoopDepth> counts{1, 1, 1, 1};
 };
-struct Range {
+struct ValueRange {
   std::int64_t least = 0;
   std::int64_t most = 0;
 };
 /// Bounds of an expression; exact where no remainder is taken, else never too narrow.
-Range range_of(const Expression& expression, const Domain& domain);
+ValueRange range_of(const Expression& expression, const Domain& domain);
 
 /// A step whose numbers, in the order of visit_numbers, are expressions.
 struct StepPattern {

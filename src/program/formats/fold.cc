@@ -187,14 +187,14 @@ class Rounds {
   std::size_t count_ = 0;
 };
 
-struct Loop {
+struct StepLoop {
   std::size_t period = 0;
   std::size_t rounds = 0;
 };
 
 /// The loop that starts at `begin` and covers most steps; rounds 0 where there is none.
-Loop longest_loop(const std::vector<PatternNode>& nodes, std::size_t begin) {
-  Loop best;
+StepLoop longest_loop(const std::vector<PatternNode>& nodes, std::size_t begin) {
+  StepLoop best;
   const std::size_t left = nodes.size() - begin;
   for (std::size_t period = 1; period <= kLongestRound && period * kFewestRounds <= left; ++period) {
     if (!Rounds::can_be(nodes, begin, period)) continue;
@@ -209,7 +209,7 @@ std::vector<PatternNode> fold_steps(const std::vector<PatternNode>& nodes, std::
   if (depth == kMaxLoopDepth) return nodes;
   std::vector<PatternNode> folded;
   for (std::size_t at = 0; at < nodes.size();) {
-    const Loop loop = longest_loop(nodes, at);
+    const StepLoop loop = longest_loop(nodes, at);
     if (loop.rounds == 0) {
       folded.push_back(nodes[at++]);
       continue;

@@ -174,7 +174,7 @@ class PartWriter {
     plain.mod = 0;
     plain.base += plain.plus;
     plain.plus = 0;
-    const Range range = range_of(plain, domain_);
+    const ValueRange range = range_of(plain, domain_);
     // The remainder may go where it changes nothing.
     if (range.least < expression.plus || (expression.mod > 0 && range.most >= expression.plus + expression.mod))
       plain = expression;

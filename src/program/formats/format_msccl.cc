@@ -206,23 +206,23 @@ class GpuReader {
   }
 
   void read_type(const Element& element, Step& step) const {
-    struct Type {
+    struct MscclStepType {
       std::string_view name;
       StepKind kind;
       bool source, target;
     };
-    static constexpr Type kTypes[] = {{"s", StepKind::send, true, false},
-                                      {"r", StepKind::recv, false, true},
-                                      {"rcs", StepKind::recv_copy_send, false, true},
-                                      {"rrs", StepKind::recv_reduce_send, true, false},
-                                      {"rrc", StepKind::recv_reduce, true, true},
-                                      {"rrcs", StepKind::recv_reduce_copy_send, true, true},
-                                      {"cpy", StepKind::copy, true, true},
-                                      {"re", StepKind::reduce, true, true},
-                                      {"nop", StepKind::nop, false, false}};
+    static constexpr MscclStepType kTypes[] = {{"s", StepKind::send, true, false},
+                                               {"r", StepKind::recv, false, true},
+                                               {"rcs", StepKind::recv_copy_send, false, true},
+                                               {"rrs", StepKind::recv_reduce_send, true, false},
+                                               {"rrc", StepKind::recv_reduce, true, true},
+                                               {"rrcs", StepKind::recv_reduce_copy_send, true, true},
+                                               {"cpy", StepKind::copy, true, true},
+                                               {"re", StepKind::reduce, true, true},
+                                               {"nop", StepKind::nop, false, false}};
     const std::string_view name = element.text("type");
     const auto* type =
-        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return t.name == name; });
+        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const MscclStepType& t) { return t.name == name; });
     if (type == std::end(kTypes))
       element.fail(fmt::format("type='{}' is no step type; expected one of s, r, rcs, rrs, rrc, rrcs, cpy, re, nop",
                                Element::shorten(name)));

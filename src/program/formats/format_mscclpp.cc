@@ -12,9 +12,9 @@ namespace tutti {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using mscclpp::Connection;
 using mscclpp::Medium;
-using mscclpp::Operation;
+using mscclpp::PlanConnection;
+using mscclpp::PlanOperation;
 
 std::optional<std::string_view> collective_name(Collective collective) {
   switch (collective) {
@@ -72,9 +72,10 @@ Json local_cells(const std::vector<Cells>& list) {
 /// One rank's part of a plan.
 class GpuWriter {
  public:
-  GpuWriter(const Shape& shape, const mscclpp::Plan& plan, int rank) : shape_(shape), plan_(plan), rank_(rank) {
+  GpuWriter(const Shape& shape, const mscclpp::ExecutionPlan& plan, int rank)
+      : shape_(shape), plan_(plan), rank_(rank) {
     for (int index = 0; index < static_cast<int>(plan.connections.size()); ++index) {
-      const Connection& connection = plan.connections[static_cast<std::size_t>(index)];
+      const PlanConnection& connection = plan.connections[static_cast<std::size_t>(index)];
       if (connection.source == rank || connection.target == rank) channels_of(connection.medium).of(index);
     }
   }
@@ -110,10 +111,10 @@ class GpuWriter {
 
   Register<int>& channels_of(Medium medium) { return channels_[static_cast<std::size_t>(medium)]; }
 
-  Result<Json> write_block(int index, const std::vector<Operation>& operations) {
+  Result<Json> write_block(int index, const std::vector<PlanOperation>& operations) {
     Used used;
     Json list = Json::array();
-    for (const Operation& operation : operations) list.push_back(write_operation(operation, used));
+    for (const PlanOperation& operation : operations) list.push_back(write_operation(operation, used));
     Json block;
     block["id"] = index;
     block["ops"] = std::move(list);
@@ -137,7 +138,7 @@ class GpuWriter {
     return block;
   }
 
-  Json write_operation(const Operation& operation, Used& used) {
+  Json write_operation(const PlanOperation& operation, Used& used) {
     Json result;
     result["name"] = operation.name;
     if (!operation.sources.empty()) result["src_buff"] = local_cells(operation.sources);
@@ -181,7 +182,7 @@ class GpuWriter {
   }
 
   const Shape& shape_;
-  const mscclpp::Plan& plan_;
+  const mscclpp::ExecutionPlan& plan_;
   int rank_;
   Register<int> channels_[2];  // connections, in an order that both ends share
   Register<RemoteBuffer> remote_buffers_;

@@ -36,7 +36,7 @@ class BlockWriter {
     operations_.push_back({name, {}, {}, connection, std::move(semaphores)});
   }
 
-  std::vector<Operation>& operations() { return operations_; }
+  std::vector<PlanOperation>& operations() { return operations_; }
 
  private:
   void meet() {
@@ -44,7 +44,7 @@ class BlockWriter {
     has_waited_ = has_moved_ = false;
   }
 
-  std::vector<Operation> operations_;
+  std::vector<PlanOperation> operations_;
   bool has_waited_ = false;  // since all met
   bool has_moved_ = false;
 };
@@ -56,7 +56,7 @@ using StepId = Dependency;
 /// short ones joined.
 class RankPlanner {
  public:
-  RankPlanner(const checking::Parts& parts, const checking::CellMap& cells, const Wiring& wiring, int rank)
+  RankPlanner(const checking::ProgramParts& parts, const checking::CellMap& cells, const WireTable& wiring, int rank)
       : parts_(parts), cells_(cells), wiring_(wiring), rank_(rank) {
     for (int w = 0; w < static_cast<int>(parts.ranks[at(rank)].workers.size()); ++w) {
       blocks_.emplace_back();
@@ -91,7 +91,7 @@ class RankPlanner {
   };
 
   struct Written {
-    std::vector<Operation> operations;
+    std::vector<PlanOperation> operations;
     std::vector<int> ends;  // by step: how many operations there are after it
   };
 
@@ -269,9 +269,9 @@ class RankPlanner {
     writer.signal("signal", ends.send);
   }
 
-  const checking::Parts& parts_;
+  const checking::ProgramParts& parts_;
   const checking::CellMap& cells_;
-  const Wiring& wiring_;
+  const WireTable& wiring_;
   int rank_;
   std::vector<std::vector<StepId>> blocks_;                   // each in the order of positions
   std::map<std::pair<int, int>, Need> needs_;                 // by the block waited for and the one that waits
@@ -282,18 +282,18 @@ class RankPlanner {
 
 std::string_view name_of(Medium medium) { return medium == Medium::memory ? "memory" : "port"; }
 
-Result<Plan> make_plan(const Program& program, const MscclppOptions& options) {
+Result<ExecutionPlan> make_plan(const Program& program, const MscclppOptions& options) {
   CheckOptions limits;
   limits.slots = 1 << 20;  // how far senders may be ahead is decided here: by step, not by chunk
   const CheckReport report = check(program, limits);
   if (!report.ok()) return fail(ErrorCode::invalid_argument, report.violation->to_string());
   const auto parts = checking::gather_parts(program, limits);
   if (!parts) return fail(ErrorCode::invalid_argument, parts.error().to_string());
-  auto wiring = Wiring::of(*parts, options);
+  auto wiring = WireTable::of(*parts, options);
   if (!wiring) return tl::unexpected(wiring.error());
   using checking::Placement;
   const checking::CellMap cells(*parts, options.in_place ? Placement::in_place : Placement::out_of_place);
-  Plan plan;
+  ExecutionPlan plan;
   for (const Wire& wire : wiring->wires()) plan.connections.push_back(wire.connection);
   for (int rank = 0; rank < program.shape.ranks; ++rank) {
     auto rank_plan = RankPlanner(*parts, cells, *wiring, rank).plan();

@@ -15,7 +15,7 @@ std::string_view name_of(Medium medium);
 
 /// What goes from one rank to another on one of the program's channels. It is a channel of both: signals of the one
 /// wake waits of the other, either way.
-struct Connection {
+struct PlanConnection {
   int source = 0;
   int target = 0;
   int channel = 0;
@@ -24,7 +24,7 @@ struct Connection {
   int peer_of(int rank) const { return rank == source ? target : source; }
 };
 
-struct Operation {
+struct PlanOperation {
   std::string_view name;
   std::vector<Cells> sources;
   std::vector<Cells> targets;  // a put's are the peer's
@@ -35,11 +35,11 @@ struct Operation {
 struct RankPlan {
   int scratch_chunks = 0;
   int semaphores = 0;
-  std::vector<std::vector<Operation>> blocks;
+  std::vector<std::vector<PlanOperation>> blocks;
 };
 
-struct Plan {
-  std::vector<Connection> connections;
+struct ExecutionPlan {
+  std::vector<PlanConnection> connections;
   std::vector<RankPlan> ranks;
 };
 
@@ -49,6 +49,6 @@ inline constexpr int kMostSemaphores = 16;  // of a rank
 inline constexpr int kMostBlocks = 108;     // of a rank: each needs a multiprocessor of its own (A100)
 inline constexpr int kMostOperands = 10;    // of a reduction
 
-Result<Plan> make_plan(const Program& program, const MscclppOptions& options);
+Result<ExecutionPlan> make_plan(const Program& program, const MscclppOptions& options);
 
 }  // namespace tutti::mscclpp

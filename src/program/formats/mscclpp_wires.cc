@@ -18,8 +18,8 @@ int chunks_moved(const Step& step) { return step.targets.empty() ? step.sources[
 
 }  // namespace
 
-Result<Wiring> Wiring::of(const checking::Parts& parts, const MscclppOptions& options) {
-  Wiring wiring;
+Result<WireTable> WireTable::of(const checking::ProgramParts& parts, const MscclppOptions& options) {
+  WireTable wiring;
   wiring.number_steps(parts);
   wiring.connect(parts, options);
   if (const Status status = wiring.order(parts, options.landing_cells); !status) return tl::unexpected(status.error());
@@ -27,7 +27,7 @@ Result<Wiring> Wiring::of(const checking::Parts& parts, const MscclppOptions& op
   return wiring;
 }
 
-void Wiring::number_steps(const checking::Parts& parts) {
+void WireTable::number_steps(const checking::ProgramParts& parts) {
   for (int worker = 0; worker < static_cast<int>(parts.workers.size()); ++worker) {
     first_step_.push_back(static_cast<int>(steps_.size()));
     for (const Step& step : parts.worker(worker).steps) {
@@ -38,7 +38,7 @@ void Wiring::number_steps(const checking::Parts& parts) {
   of_step_.resize(steps_.size());
 }
 
-int Wiring::wire_between(int source, int target, int channel, const MscclppOptions& options) {
+int WireTable::wire_between(int source, int target, int channel, const MscclppOptions& options) {
   const auto [found, is_new] = by_ends_.try_emplace({source, target, channel}, static_cast<int>(wires_.size()));
   if (is_new) {
     const auto& nodes = options.node_of_rank;
@@ -48,7 +48,7 @@ int Wiring::wire_between(int source, int target, int channel, const MscclppOptio
   return found->second;
 }
 
-void Wiring::connect(const checking::Parts& parts, const MscclppOptions& options) {
+void WireTable::connect(const checking::ProgramParts& parts, const MscclppOptions& options) {
   for (int w = 0; w < static_cast<int>(parts.workers.size()); ++w) {
     const Worker& worker = parts.worker(w);
     const int rank = parts.rank_of(w);
@@ -71,7 +71,7 @@ void Wiring::connect(const checking::Parts& parts, const MscclppOptions& options
 
 /// Steps happen after the one before them, after those they name, a receive after its send, and a send after the
 /// receive that left it a cell.
-Status Wiring::order(const checking::Parts& parts, int landing_cells) {
+Status WireTable::order(const checking::ProgramParts& parts, int landing_cells) {
   std::vector<std::vector<int>> followers(steps_.size());
   std::vector<int> missing(steps_.size());
   const auto add = [&](int first, int then) {
@@ -108,7 +108,7 @@ Status Wiring::order(const checking::Parts& parts, int landing_cells) {
 }
 
 /// A receive goes straight to its place if it is the first step to touch it.
-void Wiring::choose_landings(const checking::Parts& parts, const MscclppOptions& options) {
+void WireTable::choose_landings(const checking::ProgramParts& parts, const MscclppOptions& options) {
   using checking::Placement;
   const checking::CellMap cells(parts, options.in_place ? Placement::in_place : Placement::out_of_place);
   std::vector<int> first_touch(at(cells.size()), std::numeric_limits<int>::max());

@@ -15,7 +15,7 @@ inline constexpr int kNone = -1;
 
 /// A connection, and what of its receives land in cells of their own.
 struct Wire {
-  Connection connection;
+  PlanConnection connection;
   std::vector<int> sends, receives;  // steps, the i-th of both belong together
   std::vector<int> landing;          // by receive: the how many-th to land in scratch; kNone: straight to its place
   int landed = 0;                    // receives that land in scratch
@@ -35,10 +35,10 @@ struct StepWires {
   int receive = kNone, receive_index = 0;
 };
 
-class Wiring {
+class WireTable {
  public:
   /// The program must have passed the checker.
-  static Result<Wiring> of(const checking::Parts& parts, const MscclppOptions& options);
+  static Result<WireTable> of(const checking::ProgramParts& parts, const MscclppOptions& options);
 
   const std::vector<Wire>& wires() const { return wires_; }
   const Wire& wire(int index) const { return wires_[static_cast<std::size_t>(index)]; }
@@ -51,10 +51,10 @@ class Wiring {
   const Step& step(int number) const { return *steps_[static_cast<std::size_t>(number)]; }
 
  private:
-  void number_steps(const checking::Parts& parts);
-  void connect(const checking::Parts& parts, const MscclppOptions& options);
-  Status order(const checking::Parts& parts, int landing_cells);
-  void choose_landings(const checking::Parts& parts, const MscclppOptions& options);
+  void number_steps(const checking::ProgramParts& parts);
+  void connect(const checking::ProgramParts& parts, const MscclppOptions& options);
+  Status order(const checking::ProgramParts& parts, int landing_cells);
+  void choose_landings(const checking::ProgramParts& parts, const MscclppOptions& options);
   int wire_between(int source, int target, int channel, const MscclppOptions& options);
 
   std::vector<int> first_step_;  // by worker

@@ -47,7 +47,7 @@ std::string_view name_of(Between way) {
 /// A way to do it, and what it costs.
 struct Candidate {
   std::string name;
-  PathSearch problem;
+  PathProblem problem;
   std::vector<Path> paths{};  // as FoundPaths': of all sources, or of some, to be moved to the others
   bool moves = false;
   double rate = 0;
@@ -107,7 +107,7 @@ class Maker {
   void try_inner_paths(int chunks) {
     HopTable inside(routes_, options_.plan);
     inside.add_inside_nodes();
-    PathSearch search = problem(chunks);
+    PathProblem search = problem(chunks);
     search.hops = &inside;
     search.inside_nodes = true;
     search.enough = options_.enough / hops_.topology().nodes();  // relays carry as much for every other node
@@ -202,15 +202,15 @@ class Maker {
 
   double seconds_left() const { return std::chrono::duration<double>(end_ - Clock::now()).count(); }
 
-  PathSearch problem(int chunks) const {
-    PathSearch problem{&hops_, Resources::of_links(hops_.topology()), {}, chunks, options_.enough};
+  PathProblem problem(int chunks) const {
+    PathProblem problem{&hops_, Resources::of_links(hops_.topology()), {}, chunks, options_.enough};
     for (int rank = 0; rank < ranks_; ++rank) problem.sources.push_back(rank);
     return problem;
   }
 
-  PathSearch problem_of_few(const std::vector<int>& orbit_of_link, int chunks) const {
+  PathProblem problem_of_few(const std::vector<int>& orbit_of_link, int chunks) const {
     const Topology& topology = hops_.topology();
-    PathSearch problem{&hops_, {}, {}, chunks, options_.enough};
+    PathProblem problem{&hops_, {}, {}, chunks, options_.enough};
     std::map<int, int> resource_of_orbit;
     for (int link = 0; link < topology.link_count(); ++link) {
       const auto fresh = static_cast<int>(resource_of_orbit.size());
@@ -276,7 +276,7 @@ class Maker {
   Exchange finish() {
     const int chunks = best_->problem.chunks;
     std::vector<Transfer> transfers =
-        order_paths(best_->problem, best_->paths, best_->moves ? lanes_moved_to_one() : std::vector<int>{});
+        order_paths(best_->problem, best_->paths, best_->moves ? queues_moved_to_one() : std::vector<int>{});
     return {{best_->name,
              {Collective::all_to_all, ranks_, 0, chunks},
              std::move(transfers),
@@ -285,11 +285,11 @@ class Maker {
   }
 
   /// [hop] = the hop that is moved to it, of a rank whose paths were searched.
-  std::vector<int> lanes_moved_to_one() {
-    std::vector<int> lanes;
+  std::vector<int> queues_moved_to_one() {
+    std::vector<int> queues;
     for (int hop = 0; hop < hops_.count(); ++hop)
-      lanes.push_back(image_of(hop, translations_->opposite(translations_->offset_of(hops_.hop(hop).from))));
-    return lanes;
+      queues.push_back(image_of(hop, translations_->opposite(translations_->offset_of(hops_.hop(hop).from))));
+    return queues;
   }
 
   Routes& routes_;

@@ -61,9 +61,9 @@ class Costs {
   std::vector<double> load_, weight_, step_;  // step: what one chunk more multiplies the weight by
 };
 
-class Search {
+class PathSearch {
  public:
-  Search(const PathSearch& search, double seconds)
+  PathSearch(const PathProblem& search, double seconds)
       : search_(search),
         hops_(*search.hops),
         costs_(search.resources.capacity),
@@ -214,7 +214,7 @@ class Search {
     }
   }
 
-  const PathSearch& search_;
+  const PathProblem& search_;
   const HopTable& hops_;
   std::vector<std::size_t> first_, resources_;  // resources of hop h: from first_[h] to first_[h + 1]
   Costs costs_;
@@ -239,6 +239,6 @@ Resources Resources::of_links(const Topology& topology) {
   return resources;
 }
 
-FoundPaths find_paths(const PathSearch& search, double seconds) { return Search(search, seconds).run(); }
+FoundPaths find_paths(const PathProblem& search, double seconds) { return PathSearch(search, seconds).run(); }
 
 }  // namespace tutti

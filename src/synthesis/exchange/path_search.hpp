@@ -23,7 +23,7 @@ struct Resources {
   static Resources of_links(const Topology& topology);
 };
 
-struct PathSearch {
+struct PathProblem {
   const HopTable* hops = nullptr;
   Resources resources;
   std::vector<int> sources;   // ranks
@@ -39,6 +39,6 @@ struct FoundPaths {
   int unreached_to = -1;
 };
 
-FoundPaths find_paths(const PathSearch& search, double seconds);
+FoundPaths find_paths(const PathProblem& search, double seconds);
 
 }  // namespace tutti

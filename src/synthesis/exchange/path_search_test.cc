@@ -23,7 +23,7 @@ struct Case {
   Topology topology;
   Routes routes;
   HopTable hops;
-  PathSearch search;
+  PathProblem search;
 };
 
 /// GPUs in a row, each a node of its own if `apart`.
@@ -61,7 +61,7 @@ TEST(Hops, ThatManyCanTakeAreThinnedOutButConnect) {
   EXPECT_EQ(hops.leaving(0).size(), 7U + 3U) << "the node, and the counterparts";
 }
 
-TEST(PathSearch, SplitsBlocksOverBothWaysAroundARing) {
+TEST(PathProblem, SplitsBlocksOverBothWaysAroundARing) {
   Case ring(make_builtin("ring:4").value());
   ring.search.chunks = 2;
   const FoundPaths found = find_paths(ring.search, 1);
@@ -70,7 +70,7 @@ TEST(PathSearch, SplitsBlocksOverBothWaysAroundARing) {
   EXPECT_NEAR(found.rate * link, (1 + 0.5 * 2) / 4, 1e-9);
 }
 
-TEST(PathSearch, SaysWhomItCannotReach) {
+TEST(PathProblem, SaysWhomItCannotReach) {
   const SketchPlan plan;  // straight between nodes
   Case apart(line(3, true), &plan);
   const FoundPaths found = find_paths(apart.search, 1);

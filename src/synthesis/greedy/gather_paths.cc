@@ -14,9 +14,9 @@ constexpr int kHalvings = 24;
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// What flows over each link when every rank sends `chunks` to the root in the least time.
-class Flow {
+class GatherPathFlow {
  public:
-  Flow(const TimedNetwork& network, const Topology& topology, int root, int chunks)
+  GatherPathFlow(const TimedNetwork& network, const Topology& topology, int root, int chunks)
       : network_(network),
         topology_(topology),
         source_(topology.vertex_count()),
@@ -79,7 +79,7 @@ std::vector<std::vector<int>> gather_paths(const TimedNetwork& network, const To
   std::map<std::pair<int, int>, std::vector<WaySource>> ways;
   for (const Inlet& inlet : network.inlets())
     for (const WaySource& source : inlet.sources) ways[{network.way(source.way).from, inlet.to}].push_back(source);
-  std::vector<std::int64_t> flow = Flow(network, topology, root, chunks).least_time();
+  std::vector<std::int64_t> flow = GatherPathFlow(network, topology, root, chunks).least_time();
   std::vector<std::vector<int>> paths(at(topology.ranks() * chunks));
   for (int chunk = 0; chunk < topology.ranks() * chunks; ++chunk) {
     std::vector<int>& path = paths[at(chunk)];

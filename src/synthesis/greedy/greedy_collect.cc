@@ -18,7 +18,7 @@ constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-struct Move {
+struct ChunkOnWay {
   int chunk = 0;
   int way = 0;
 };
@@ -30,7 +30,7 @@ class Guide {
   /// Whether any chunk ever takes the way.
   virtual bool uses(int way) const = 0;
   virtual bool gets_on(int way, int chunk) const = 0;
-  virtual void started(const Move& move) = 0;
+  virtual void started(const ChunkOnWay& move) = 0;
   /// Nothing moves as things are: be less particular. False: it cannot.
   virtual bool give_in() { return false; }
 };
@@ -46,7 +46,7 @@ class PathGuide : public Guide {
 
   bool uses(int way) const override { return is_used_[at(way)]; }
   bool gets_on(int way, int chunk) const override { return paths_[at(chunk)][done_[at(chunk)]] == way; }
-  void started(const Move& move) override { ++done_[at(move.chunk)]; }
+  void started(const ChunkOnWay& move) override { ++done_[at(move.chunk)]; }
 
  private:
   std::vector<std::vector<int>> paths_;
@@ -64,7 +64,7 @@ class NearerGuide : public Guide {
   Status check() const;
   bool uses(int way) const override;
   bool gets_on(int way, int chunk) const override;
-  void started(const Move& move) override;
+  void started(const ChunkOnWay& move) override;
   bool give_in() override { return std::exchange(is_particular_, false); }
 
  private:
@@ -190,7 +190,7 @@ bool NearerGuide::gets_on(int index, int chunk) const {
   return expected_[at(way.to)] * pace_[at(way.to)] <= way.time;
 }
 
-void NearerGuide::started(const Move& move) {
+void NearerGuide::started(const ChunkOnWay& move) {
   const TimedWay& way = network_.way(move.way);
   is_particular_ = true;
   --expected_[at(way.from)];
@@ -214,7 +214,7 @@ class Collect {
   void serve(int index);
   int pick(int way) const;
   void start(int way, int place);
-  void arrive(const Move& move);
+  void arrive(const ChunkOnWay& move);
 
   TimedNetwork network_;
   TimedTraffic traffic_;
@@ -223,7 +223,7 @@ class Collect {
   std::vector<std::vector<WaySource>> sources_;  // by inlet: those that are used
   std::vector<std::size_t> next_source_;         // by inlet
   std::vector<std::vector<int>> stock_;          // by rank: chunks that wait there
-  std::vector<Move> moves_;
+  std::vector<ChunkOnWay> moves_;
   int left_ = 0;
   Collected collected_;
 };
@@ -260,7 +260,7 @@ Result<Collected> Collect::run(Deadline deadline) {
   return collected_;
 }
 
-void Collect::arrive(const Move& move) {
+void Collect::arrive(const ChunkOnWay& move) {
   const int rank = network_.way(move.way).to;
   if (rank == shape_.root) {
     --left_;
@@ -297,7 +297,7 @@ int Collect::pick(int way) const {
 void Collect::start(int index, int place) {
   const TimedWay& way = network_.way(index);
   std::vector<int>& stock = stock_[at(way.from)];
-  const Move move{stock[at(place)], index};
+  const ChunkOnWay move{stock[at(place)], index};
   stock.erase(stock.begin() + place);
   traffic_.start(index, static_cast<int>(moves_.size()));
   moves_.push_back(move);

@@ -36,7 +36,7 @@ class Dice {
   std::uint64_t state_;
 };
 
-struct Flight {
+struct ChunkFlight {
   int chunk = 0;
   int way = 0;
   Ticks arrives = 0;
@@ -52,7 +52,7 @@ class Spread {
  private:
   void read_plan();
   bool leaves_through(int rank, int chunk) const;
-  void arrive(const Flight& flight);
+  void arrive(const ChunkFlight& flight);
   void serve_touched();
   void serve(int index);
   bool serve_new(int index, const Inlet& inlet);
@@ -89,7 +89,7 @@ class Spread {
   std::vector<Ticks> brought_at_;  // by island and chunk
   std::vector<Ticks> brought_last_;
   std::int64_t left_;  // arrivals
-  std::vector<Flight> flights_;
+  std::vector<ChunkFlight> flights_;
   std::vector<std::vector<int>> in_air_;                // by rank; may hold some that have landed
   std::vector<Ticks> expected_last_;                    // by rank: the latest arrival
   std::vector<bool> is_between_;                        // by inlet: whether only other islands send to it
@@ -159,7 +159,7 @@ Result<std::vector<Transfer>> Spread::run(Deadline deadline) {
   return transfers();
 }
 
-void Spread::arrive(const Flight& flight) {
+void Spread::arrive(const ChunkFlight& flight) {
   if (flight.dropped) return;
   const int rank = network_.way(flight.way).to;
   have_.add(rank, flight.chunk);
@@ -235,7 +235,7 @@ bool Spread::overtake(int index) {
   const Ticks late = late_over(way);
   const std::size_t looks = std::min<std::size_t>(flights.size(), kPatience);
   for (std::size_t i = 1; i <= looks; ++i) {
-    Flight& flight = flights_[at(flights[flights.size() - i])];
+    ChunkFlight& flight = flights_[at(flights[flights.size() - i])];
     if (flight.dropped || flight.arrives <= late || !may_send(way, flight.chunk)) continue;
     flight.dropped = true;
     ++lacks_[at(way.to)];
@@ -330,7 +330,7 @@ tl::unexpected<Error> Spread::stuck() const {
 
 std::vector<Transfer> Spread::transfers() const {
   std::vector<Transfer> result;
-  for (const Flight& flight : flights_) {
+  for (const ChunkFlight& flight : flights_) {
     const TimedWay& way = network_.way(flight.way);
     if (!flight.dropped) result.push_back({flight.chunk, way.from, way.to, way.channel});
   }

@@ -54,7 +54,7 @@ std::vector<double> distances_over(const std::vector<std::vector<std::pair<int, 
 }  // namespace
 
 /// What is known of a way before there are ticks.
-struct TimedNetwork::Draft {
+struct TimedNetwork::WayDraft {
   int from, to, channel;
   int first_hop, hops;
   double latency, hold;
@@ -65,7 +65,7 @@ struct TimedNetwork::Draft {
 
 TimedNetwork::TimedNetwork(Routes& routes, double bytes, double transfers, double loop_gain) {
   const Topology& topology = routes.topology();
-  std::vector<Draft> drafts = draft_ways(routes, bytes);
+  std::vector<WayDraft> drafts = draft_ways(routes, bytes);
   find_islands(drafts, topology);
   drop_loops(drafts, loop_gain);
   set_clock(topology, drafts, bytes, transfers);
@@ -74,11 +74,11 @@ TimedNetwork::TimedNetwork(Routes& routes, double bytes, double transfers, doubl
   find_fans();
 }
 
-std::vector<TimedNetwork::Draft> TimedNetwork::draft_ways(Routes& routes, double bytes) {
+std::vector<TimedNetwork::WayDraft> TimedNetwork::draft_ways(Routes& routes, double bytes) {
   const Topology& topology = routes.topology();
-  std::vector<Draft> drafts;
+  std::vector<WayDraft> drafts;
   const auto draft = [&](int from, int to, int channel) {
-    Draft way{from, to, channel, static_cast<int>(hops_.size()), 0, 0, 0, true};
+    WayDraft way{from, to, channel, static_cast<int>(hops_.size()), 0, 0, 0, true};
     for (const int link : routes.links(from, to, channel)) {
       hops_.push_back(link);
       ++way.hops;
@@ -94,9 +94,9 @@ std::vector<TimedNetwork::Draft> TimedNetwork::draft_ways(Routes& routes, double
   return drafts;
 }
 
-void TimedNetwork::find_islands(const std::vector<Draft>& drafts, const Topology& topology) {
+void TimedNetwork::find_islands(const std::vector<WayDraft>& drafts, const Topology& topology) {
   std::vector<std::vector<int>> onward(at(topology.ranks())), back(at(topology.ranks()));
-  for (const Draft& way : drafts) {
+  for (const WayDraft& way : drafts) {
     if (!way.within_node) continue;
     onward[at(way.from)].push_back(way.to);
     back[at(way.to)].push_back(way.from);
@@ -111,10 +111,10 @@ void TimedNetwork::find_islands(const std::vector<Draft>& drafts, const Topology
   }
 }
 
-void TimedNetwork::set_clock(const Topology& topology, const std::vector<Draft>& drafts, double bytes,
+void TimedNetwork::set_clock(const Topology& topology, const std::vector<WayDraft>& drafts, double bytes,
                              double transfers) {
   double longest = 0;
-  for (const Draft& way : drafts) longest = std::max(longest, way.seconds());
+  for (const WayDraft& way : drafts) longest = std::max(longest, way.seconds());
   const double tick = std::max(longest, 1e-9) * (transfers + 1) / kMostTicks;
   const auto ticks = [&](double seconds) { return static_cast<Ticks>(std::llround(seconds / tick)); };
   for (const Link& link : topology.links()) {
@@ -126,21 +126,21 @@ void TimedNetwork::set_clock(const Topology& topology, const std::vector<Draft>&
 
 /// Drops what leaves the node and comes back to the same island, unless it is faster than the ways inside
 /// at least by that gain.
-void TimedNetwork::drop_loops(std::vector<Draft>& drafts, double gain) const {
-  const auto is_inside = [&](const Draft& way) {
+void TimedNetwork::drop_loops(std::vector<WayDraft>& drafts, double gain) const {
+  const auto is_inside = [&](const WayDraft& way) {
     return way.within_node && island_[at(way.from)] == island_[at(way.to)];
   };
   constexpr double kNone = 1e300;
   std::vector<double> fastest_inside(island_.size(), kNone);
   std::vector<std::vector<std::pair<int, double>>> inside(island_.size());
-  for (const Draft& way : drafts) {
+  for (const WayDraft& way : drafts) {
     if (!is_inside(way)) continue;
     fastest_inside[at(way.to)] = std::min(fastest_inside[at(way.to)], way.hold);
     inside[at(way.from)].emplace_back(way.to, way.seconds());
   }
   int source = -1;
   std::vector<double> distances;
-  std::erase_if(drafts, [&](const Draft& way) {
+  std::erase_if(drafts, [&](const WayDraft& way) {
     if (is_inside(way) || island_[at(way.from)] != island_[at(way.to)]) return false;
     if (way.hold < fastest_inside[at(way.to)]) return false;
     if (way.from != source) distances = distances_over(inside, source = way.from);
@@ -148,10 +148,10 @@ void TimedNetwork::drop_loops(std::vector<Draft>& drafts, double gain) const {
   });
 }
 
-void TimedNetwork::add_ways(const std::vector<Draft>& drafts) {
+void TimedNetwork::add_ways(const std::vector<WayDraft>& drafts) {
   time_within_.assign(island_.size(), 0);
   outlets_.resize(island_.size());
-  for (const Draft& draft : drafts) {
+  for (const WayDraft& draft : drafts) {
     TimedWay way{draft.from, draft.to, draft.channel, 0, 0, 0, draft.first_hop, draft.hops};
     for (int hop = 0; hop < draft.hops; ++hop) {
       const std::size_t link = at(hops_[at(draft.first_hop + hop)]);

@@ -84,13 +84,13 @@ class TimedNetwork {
   void collect_open_links(const TimedWay& way, Ticks now, std::vector<int>& links) const;
 
  private:
-  struct Draft;
+  struct WayDraft;
 
-  std::vector<Draft> draft_ways(Routes& routes, double bytes);
-  void find_islands(const std::vector<Draft>& drafts, const Topology& topology);
-  void drop_loops(std::vector<Draft>& drafts, double gain) const;
-  void set_clock(const Topology& topology, const std::vector<Draft>& drafts, double bytes, double transfers);
-  void add_ways(const std::vector<Draft>& drafts);
+  std::vector<WayDraft> draft_ways(Routes& routes, double bytes);
+  void find_islands(const std::vector<WayDraft>& drafts, const Topology& topology);
+  void drop_loops(std::vector<WayDraft>& drafts, double gain) const;
+  void set_clock(const Topology& topology, const std::vector<WayDraft>& drafts, double bytes, double transfers);
+  void add_ways(const std::vector<WayDraft>& drafts);
   void sort_inlets();
   void find_fans();
 

@@ -30,10 +30,10 @@ class TimedTraffic {
   const std::vector<int>& take_touched();
 
  private:
-  struct Event {
+  struct TrafficEvent {
     Ticks at;
     int what;  // a flight that arrives, or ~way: some of its links are free
-    bool operator>(const Event& other) const { return at > other.at; }
+    bool operator>(const TrafficEvent& other) const { return at > other.at; }
   };
 
   void touch(int inlet);
@@ -41,7 +41,7 @@ class TimedTraffic {
 
   TimedNetwork& network_;
   Ticks now_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::priority_queue<TrafficEvent, std::vector<TrafficEvent>, std::greater<>> events_;
   std::vector<bool> is_touched_;
   bool touches_broad_ = false;
   std::vector<int> touched_, taken_;

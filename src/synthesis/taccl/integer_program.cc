@@ -45,7 +45,7 @@ int IntegerProgram::add_binary(double cost) {
 void IntegerProgram::add_row(std::vector<Term> terms, double bound, bool equal) {
   std::map<int, double> sums;
   for (const Term& term : terms) sums[term.column] += term.factor;
-  Row row{{}, bound, equal};
+  Constraint row{{}, bound, equal};
   for (const auto& [column, factor] : sums)
     if (factor != 0) row.terms.emplace_back(column, factor);
   if (!row.terms.empty() || bound > 0) rows_.insert(std::move(row));
@@ -57,7 +57,7 @@ double IntegerProgram::violation(const std::vector<double>& values) const {
     worst = std::max({worst, columns_[i].lower - values[i], values[i] - columns_[i].upper});
     if (columns_[i].integer) worst = std::max(worst, std::abs(values[i] - std::round(values[i])));
   }
-  for (const Row& row : rows_) {
+  for (const Constraint& row : rows_) {
     double sum = 0;
     for (const auto& [column, factor] : row.terms) sum += factor * values[static_cast<std::size_t>(column)];
     worst = std::max(worst, row.equal ? std::abs(row.bound - sum) : row.bound - sum);
@@ -75,12 +75,12 @@ Result<IntegerProgram::Solution> IntegerProgram::solve(double seconds) const {
   const std::unique_ptr<Cbc_Model, ModelDeleter> model(Cbc_newModel());
   Cbc_setLogLevel(model.get(), 0);
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const Column& column = columns_[i];
+    const Variable& column = columns_[i];
     const std::string name = "x" + std::to_string(i);
     Cbc_addCol(model.get(), name.c_str(), column.lower, column.upper, column.cost, column.integer ? 1 : 0, 0, nullptr,
                nullptr);
   }
-  for (const Row& row : rows_) {
+  for (const Constraint& row : rows_) {
     std::vector<int> where;
     std::vector<double> factors;
     for (const auto& [column, factor] : row.terms) {

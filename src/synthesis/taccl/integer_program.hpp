@@ -47,24 +47,24 @@ class IntegerProgram {
   Result<Solution> solve(double seconds) const;
 
  private:
-  struct Column {
+  struct Variable {
     double lower = 0;
     double upper = 0;
     double cost = 0;
     bool integer = false;
   };
-  struct Row {
+  struct Constraint {
     std::vector<std::pair<int, double>> terms;  // by column
     double bound = 0;
     bool equal = false;
 
-    auto operator<=>(const Row&) const = default;
+    auto operator<=>(const Constraint&) const = default;
   };
 
   void add_row(std::vector<Term> terms, double bound, bool equal);
 
-  std::vector<Column> columns_;
-  std::set<Row> rows_;
+  std::vector<Variable> columns_;
+  std::set<Constraint> rows_;
   int binaries_ = 0;
   std::vector<double> start_;
 };

@@ -29,13 +29,13 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 /// Routes, orders and times.
-struct Draft {
+struct TacclDraft {
   TacclOrders orders;
   TacclTimes times;
 };
 
 /// Sends in the order in which they begin.
-TacclPlan plan_of(const TacclProblem& problem, const Draft& draft) {
+TacclPlan plan_of(const TacclProblem& problem, const TacclDraft& draft) {
   TacclPlan plan{{"TACCL", problem.shape, {}}, {}, {}};
   std::vector<int> order(draft.orders.sends.size());
   std::iota(order.begin(), order.end(), 0);
@@ -72,7 +72,7 @@ class Stages {
     if (!problem) return tl::unexpected(problem.error());
     const auto routing = route_chunks(*problem, seconds_ * kPartForRouting);
     if (!routing) return tl::unexpected(routing.error());
-    Draft draft = order(*problem, routing->trees);
+    TacclDraft draft = order(*problem, routing->trees);
     try_other_routes(*problem, *routing, draft);
     draft.times = improve_joins(*problem, draft.orders, reduction_, std::move(draft.times), seconds_ * kPartForJoining);
     result.seconds += draft.times.seconds;
@@ -92,8 +92,8 @@ class Stages {
   }
 
  private:
-  Draft order(const TacclProblem& problem, const TacclTrees& trees) const {
-    Draft draft;
+  TacclDraft order(const TacclProblem& problem, const TacclTrees& trees) const {
+    TacclDraft draft;
     draft.orders = order_sends(problem, trees);
     draft.times = join_sends(problem, draft.orders, false, seconds_ * kPartForOthers);
     if (!reduction_) return draft;
@@ -104,14 +104,14 @@ class Stages {
   }
 
   /// Routes that the first stage finds as good may turn out better in the others; TACCL takes what its solver gives it.
-  void try_other_routes(const TacclProblem& problem, const TacclRouting& routing, Draft& draft) const {
+  void try_other_routes(const TacclProblem& problem, const TacclRouting& routing, TacclDraft& draft) const {
     const auto begin = std::chrono::steady_clock::now();
     const double seconds = seconds_ * kPartForOthers;
     const TacclBound bound = bound_of(problem);
     for (unsigned seed = 1; seed <= kOtherRoutes && seconds_since(begin) < seconds; ++seed) {
       const auto trees = find_routes(problem, bound, seed, seconds - seconds_since(begin));
       if (!trees || cost_of(problem, *trees).objective > routing.cost.objective * (1 + kNear)) continue;
-      Draft other = order(problem, *trees);
+      TacclDraft other = order(problem, *trees);
       if (other.times.seconds < draft.times.seconds) draft = std::move(other);
     }
   }

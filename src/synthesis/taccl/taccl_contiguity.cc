@@ -118,11 +118,12 @@ TacclTimes join_link_by_link(const TacclProblem& problem, const TacclOrders& ord
 }
 
 /// Times in multiples of what the search began with.
-class Formulation {
+class ContiguityProgram {
  public:
   using Term = IntegerProgram::Term;
 
-  Formulation(const TacclProblem& problem, const TacclOrders& orders, const std::vector<bool>& joinable, double horizon)
+  ContiguityProgram(const TacclProblem& problem, const TacclOrders& orders, const std::vector<bool>& joinable,
+                    double horizon)
       : problem_(problem), orders_(orders), horizon_(horizon) {
     time_ = program_.add_column(0, 1, 1);
     before_.assign(orders.sends.size(), -1);
@@ -221,7 +222,7 @@ TacclTimes improve_joins(const TacclProblem& problem, const TacclOrders& orders,
   const std::vector<bool> joinable = joinable_sends(problem, orders, reduction);
   times.optimal = times.seconds <= least_time(problem, orders, joinable) * (1 + kNear);
   if (times.optimal || reduction || orders.sends.size() > kMostSends) return times;
-  Formulation formulation(problem, orders, joinable, times.seconds);
+  ContiguityProgram formulation(problem, orders, joinable, times.seconds);
   formulation.program().set_start(formulation.values_of(times));
   const auto found = formulation.program().solve(seconds);
   if (!found) return times;

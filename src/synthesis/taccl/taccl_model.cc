@@ -20,9 +20,10 @@ Connections connections_of(const NodeProfile& profile, const InternodeSketch& sk
   return all;
 }
 
-class Builder {
+class TacclModelBuilder {
  public:
-  Builder(const NodeProfile& profile, const Sketch& sketch, double bytes) : profile_(profile), sketch_(sketch) {
+  TacclModelBuilder(const NodeProfile& profile, const Sketch& sketch, double bytes)
+      : profile_(profile), sketch_(sketch) {
     model_.nodes = sketch.nodes;
     model_.gpus = profile.gpus;
     model_.chunks = sketch.chunks;
@@ -121,7 +122,7 @@ std::vector<std::vector<int>> TacclModel::ports_of_links() const {
 
 Result<TacclModel> taccl_model(const NodeProfile& profile, const Sketch& sketch, double bytes) {
   if (const auto fits = apply_sketch(profile, sketch); !fits) return tl::unexpected(fits.error());
-  return Builder(profile, sketch, bytes).build();
+  return TacclModelBuilder(profile, sketch, bytes).build();
 }
 
 TacclModel reversed(const TacclModel& model) {

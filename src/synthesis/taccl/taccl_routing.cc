@@ -24,9 +24,9 @@ constexpr unsigned kSeeds = 16;
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Times in the program are multiples of the cheapest transfer, so that its numbers are neither tiny nor huge.
-class Formulation {
+class RoutingProgram {
  public:
-  Formulation(const TacclProblem& problem, const TacclBound& bound, double horizon)
+  RoutingProgram(const TacclProblem& problem, const TacclBound& bound, double horizon)
       : problem_(problem), model_(problem.model) {
     unit_ = HUGE_VAL;
     for (const TacclLink& link : model_.links) unit_ = std::min(unit_, link.cost());
@@ -330,7 +330,7 @@ Result<TacclRouting> route_chunks(const TacclProblem& problem, double seconds) {
     for (const TacclLink& link : problem.model.links) horizon = std::max(horizon, link.cost());
     horizon *= double(problem.chunks.size()) * problem.model.ranks();
   }
-  Formulation formulation(problem, bound, horizon);
+  RoutingProgram formulation(problem, bound, horizon);
   IntegerProgram& program = formulation.program();
   routing.rows = program.rows();
   routing.binaries = program.binaries();

@@ -26,7 +26,7 @@ constexpr std::array<double, 3> kSteepness = {12, 40, 100};
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// A chunk's image, and the symmetry that makes it of the first of its orbit.
-struct Image {
+struct ChunkImage {
   int chunk = 0;
   std::vector<int> link_of;  // [link] its image
 };
@@ -86,7 +86,7 @@ class Router {
     std::vector<bool> known(problem_.chunks.size(), false);
     for (int chunk = 0; chunk < static_cast<int>(problem_.chunks.size()); ++chunk) {
       if (known[at(chunk)] || problem_.chunks[at(chunk)].wanted.empty()) continue;
-      std::vector<Image> orbit(1);
+      std::vector<ChunkImage> orbit(1);
       orbit.front().chunk = chunk;
       for (std::size_t i = 0; i < problem_.model.links.size(); ++i)
         orbit.front().link_of.push_back(static_cast<int>(i));
@@ -96,7 +96,7 @@ class Router {
           const int image = problem_.image_of(orbit[i].chunk, symmetry);
           if (known[at(image)]) continue;
           known[at(image)] = true;
-          Image next{image, {}};
+          ChunkImage next{image, {}};
           for (const int link : orbit[i].link_of) {
             const TacclLink& ends = problem_.model.links[at(link)];
             next.link_of.push_back(between.at({symmetry[at(ends.from)], symmetry[at(ends.to)]}));
@@ -121,14 +121,14 @@ class Router {
   }
 
   void remove(std::size_t index) {
-    for (const Image& image : orbits_[index]) {
+    for (const ChunkImage& image : orbits_[index]) {
       for (const int link : trees_[at(image.chunk)]) carry(link, -1);
       trees_[at(image.chunk)].clear();
     }
   }
 
   void take(std::size_t index, int link) {
-    for (const Image& image : orbits_[index]) {
+    for (const ChunkImage& image : orbits_[index]) {
       trees_[at(image.chunk)].push_back(image.link_of[at(link)]);
       carry(image.link_of[at(link)], 1);
     }
@@ -232,7 +232,7 @@ class Router {
 
   const TacclProblem& problem_;
   const TacclBound& bound_;
-  std::vector<std::vector<Image>> orbits_;
+  std::vector<std::vector<ChunkImage>> orbits_;
   std::vector<std::size_t> order_;
   std::vector<bool> forbidden_;  // [link]
   std::vector<double> links_, ports_;

@@ -18,14 +18,14 @@ constexpr std::size_t kExchangesTried = 12;  // of those there are at a step
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Neighbours on a lane of sums.
-struct Exchange {
+struct SumSwap {
   std::size_t lane = 0;
   std::size_t place = 0;  // of the first
 };
 
-class Search {
+class SumOrderSearch {
  public:
-  Search(const TacclProblem& problem, TacclOrders orders)
+  SumOrderSearch(const TacclProblem& problem, TacclOrders orders)
       : problem_(problem),
         lanes_(problem.model.links.size() + problem.model.ports.size()),
         orders_(std::move(orders)),
@@ -49,15 +49,15 @@ class Search {
  private:
   TacclTimes time() const { return times_of(problem_, orders_, std::vector<bool>(orders_.sends.size(), false)); }
 
-  void exchange(const Exchange& which) {
+  void exchange(const SumSwap& which) {
     auto& lane = orders_.lanes[which.lane];
     std::swap(lane[which.place], lane[which.place + 1]);
   }
 
   /// Pairs that follow each other without a pause and end on a way that decides the time.
-  std::vector<Exchange> candidates() const {
+  std::vector<SumSwap> candidates() const {
     const std::vector<double> latest = latest_ends();
-    std::vector<Exchange> found;
+    std::vector<SumSwap> found;
     for (std::size_t lane = lanes_; lane < orders_.lanes.size(); ++lane)
       for (std::size_t i = 0; i + 1 < orders_.lanes[lane].size(); ++i) {
         const std::size_t first = at(orders_.lanes[lane][i]), second = at(orders_.lanes[lane][i + 1]);
@@ -82,9 +82,9 @@ class Search {
 
   /// Makes the best exchange that is not taboo; false where there is none.
   bool step(Clock::time_point end) {
-    const Exchange* best = nullptr;
+    const SumSwap* best = nullptr;
     double least = HUGE_VAL;
-    const std::vector<Exchange> found = candidates();
+    const std::vector<SumSwap> found = candidates();
     for (std::size_t i = 0; i < found.size() && i < kExchangesTried && Clock::now() < end; ++i) {
       if (is_taboo(found[i])) continue;
       exchange(found[i]);
@@ -103,7 +103,7 @@ class Search {
     return true;
   }
 
-  bool is_taboo(const Exchange& which) const {
+  bool is_taboo(const SumSwap& which) const {
     const auto& lane = orders_.lanes[which.lane];
     return std::find(taboo_.begin(), taboo_.end(), std::pair(lane[which.place], lane[which.place + 1])) != taboo_.end();
   }
@@ -119,7 +119,7 @@ class Search {
 }  // namespace
 
 TacclOrders rearrange_sums(const TacclProblem& problem, TacclOrders orders, double seconds) {
-  Search search(problem, std::move(orders));
+  SumOrderSearch search(problem, std::move(orders));
   search.run(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
   return search.best();
 }

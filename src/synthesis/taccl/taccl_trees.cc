@@ -60,16 +60,16 @@ double last_passed_on(const TacclProblem& problem, const TacclTrees& trees, cons
 }
 
 /// Something that carries one chunk after the other, and at most so many there are for it.
-struct Lane {
+struct ChunkCarrier {
   double cost = 0;
   int most = 0;
 };
 
 /// When so many chunks are through.
-double time_for(int count, const std::vector<Lane>& lanes) {
+double time_for(int count, const std::vector<ChunkCarrier>& lanes) {
   using Next = std::tuple<double, double, int>;  // when the next is through, cost, how many more
   std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
-  for (const Lane& lane : lanes)
+  for (const ChunkCarrier& lane : lanes)
     if (lane.most > 0) queue.emplace(lane.cost, lane.cost, lane.most - 1);
   double time = 0;
   for (; count > 0 && !queue.empty(); --count) {
@@ -81,9 +81,9 @@ double time_for(int count, const std::vector<Lane>& lanes) {
   return time;
 }
 
-class Bounds {
+class TreeTimeBounds {
  public:
-  explicit Bounds(const TacclProblem& problem)
+  explicit TreeTimeBounds(const TacclProblem& problem)
       : problem_(problem), model_(problem.model), chunks_over_(model_.links.size(), 0) {
     for (const TacclOption& option : problem.options) ++chunks_over_[at(option.link)];
   }
@@ -135,21 +135,21 @@ class Bounds {
  private:
   /// What can carry chunks at the same time: ports, and links that share none.
   template <typename Belongs>
-  std::vector<Lane> lanes(bool outgoing, const Belongs& belongs) const {
-    std::map<std::pair<int, int>, Lane> lanes;  // by port, or by link
+  std::vector<ChunkCarrier> lanes(bool outgoing, const Belongs& belongs) const {
+    std::map<std::pair<int, int>, ChunkCarrier> lanes;  // by port, or by link
     for (std::size_t i = 0; i < model_.links.size(); ++i) {
       if (!belongs(model_.links[i])) continue;
       const auto port = std::find_if(problem_.ports_of[i].begin(), problem_.ports_of[i].end(),
                                      [&](int p) { return model_.ports[at(p)].outgoing == outgoing; });
       const bool shared = port != problem_.ports_of[i].end();
-      Lane& lane = lanes
-                       .emplace(shared ? std::pair(*port, -1) : std::pair(-1, static_cast<int>(i)),
-                                Lane{model_.links[i].cost(), 0})
-                       .first->second;
+      ChunkCarrier& lane = lanes
+                               .emplace(shared ? std::pair(*port, -1) : std::pair(-1, static_cast<int>(i)),
+                                        ChunkCarrier{model_.links[i].cost(), 0})
+                               .first->second;
       lane.cost = std::min(lane.cost, model_.links[i].cost());
       lane.most += chunks_over_[i];
     }
-    std::vector<Lane> all;
+    std::vector<ChunkCarrier> all;
     for (const auto& [key, lane] : lanes) all.push_back(lane);
     return all;
   }
@@ -263,7 +263,7 @@ TacclCost cost_of(const TacclProblem& problem, const TacclTrees& trees) {
 }
 
 TacclBound bound_of(const TacclProblem& problem) {
-  Bounds bounds(problem);
+  TreeTimeBounds bounds(problem);
   TacclBound bound;
   bound.time = bound.objective = bounds.time();
   if (problem.model.policy != ConnectionPolicy::any)

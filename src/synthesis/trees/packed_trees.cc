@@ -59,7 +59,7 @@ struct Task {
 };
 
 /// A graph of ranks that carries so many trees for each root.
-struct Plan {
+struct TreePlan {
   int trees = 0;
   double loss = 0;  // of time against the least, as a share
   std::shared_ptr<const std::vector<RankLink>> links;
@@ -67,12 +67,12 @@ struct Plan {
 };
 
 /// Looks for the number of trees and the wiring that lose the least to rounding and to guessing.
-class PlanSearch {
+class TreePlanSearch {
  public:
-  PlanSearch(Task& task, int most_trees, Deadline deadline)
+  TreePlanSearch(Task& task, int most_trees, Deadline deadline)
       : task_(task), most_trees_(most_trees), deadline_(deadline), least_(task.least_time()) {}
 
-  Result<Plan> run() {
+  Result<TreePlan> run() {
     for (const Wiring wiring : {Wiring::rails, Wiring::mesh}) {
       if (good_enough()) break;
       links_ = std::make_shared<std::vector<RankLink>>(rank_links(task_.routes, wiring));
@@ -93,7 +93,7 @@ class PlanSearch {
   bool try_loss(int trees, double loss) {
     auto capacities = share_out(*links_, task_.budgets(least_ * trees * (1 + loss)));
     if (!carries(task_.ranks(), *links_, capacities, task_.demands(trees))) return false;
-    best_ = Plan{trees, loss, links_, std::move(capacities)};
+    best_ = TreePlan{trees, loss, links_, std::move(capacities)};
     return true;
   }
 
@@ -118,7 +118,7 @@ class PlanSearch {
   Deadline deadline_;
   double least_;
   std::shared_ptr<const std::vector<RankLink>> links_;
-  std::optional<Plan> best_;
+  std::optional<TreePlan> best_;
 };
 
 /// Whether `one` is the better broadcast: the faster, and of two as fast the one whose pipeline is filled sooner.
@@ -131,7 +131,7 @@ bool is_better(const PackedTrees& one, const PackedTrees& other) {
 
 /// By Edmonds' theorem, on the graph of ranks. Trees of a broadcast are few enough to try more than one way.
 Result<PackedTrees> pack_freely(Task& task, int most_trees, Deadline deadline) {
-  const auto plan = PlanSearch(task, most_trees, deadline).run();
+  const auto plan = TreePlanSearch(task, most_trees, deadline).run();
   if (!plan) return tl::unexpected(plan.error());
   const Shape shape{task.collective, task.ranks(), task.root, plan->trees};
   std::vector preferences{Preference::fewest_ways};

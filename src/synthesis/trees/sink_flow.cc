@@ -111,11 +111,11 @@ bool SinkFlow::search() {
     const int rank = queue_[head];
     for (const int link : out_[at(rank)])
       if (rank_seen_[at(links_[at(link)].to)] != round_ && room(link) > 0 &&
-          reach(links_[at(link)].to, {Step::Kind::along, link}))
+          reach(links_[at(link)].to, {SearchStepKind::along, link}))
         return true;
     for (const int link : in_[at(rank)])
       if (rank_seen_[at(links_[at(link)].from)] != round_ && flow_[at(link)] > 0)
-        reach(links_[at(link)].from, {Step::Kind::back, link});
+        reach(links_[at(link)].from, {SearchStepKind::back, link});
     for (const int index : supplies_at_[at(rank)]) {
       const Supply& supply = supplies_[at(index)];
       if (supply.amount == 0 || tree_seen_[at(supply.tree)] == round_) continue;
@@ -127,7 +127,7 @@ bool SinkFlow::search() {
 }
 
 /// Whether that was the sink.
-bool SinkFlow::reach(int rank, Step step) {
+bool SinkFlow::reach(int rank, SearchStep step) {
   rank_seen_[at(rank)] = round_;
   came_by_[at(rank)] = step;
   queue_.push_back(rank);
@@ -137,7 +137,7 @@ bool SinkFlow::reach(int rank, Step step) {
 bool SinkFlow::reach_members(int tree) {
   tree_seen_[at(tree)] = round_;
   for (const int member : trees_[at(tree)].members)
-    if (rank_seen_[at(member)] != round_ && reach(member, {Step::Kind::member, tree})) return true;
+    if (rank_seen_[at(member)] != round_ && reach(member, {SearchStepKind::member, tree})) return true;
   return false;
 }
 
@@ -146,12 +146,12 @@ void SinkFlow::push_found() {
   found_.clear();
   std::int64_t amount = std::numeric_limits<std::int64_t>::max();
   for (int rank = sink_, tree_in_need = kNone; tree_in_need == kNone;) {
-    const Step step = came_by_[at(rank)];
+    const SearchStep step = came_by_[at(rank)];
     found_.push_back({step, rank});
-    if (step.kind == Step::Kind::along) {
+    if (step.kind == SearchStepKind::along) {
       amount = std::min(amount, room(step.index));
       rank = links_[at(step.index)].from;
-    } else if (step.kind == Step::Kind::back) {
+    } else if (step.kind == SearchStepKind::back) {
       amount = std::min(amount, flow_[at(step.index)]);
       rank = links_[at(step.index)].to;
     } else if (const int supply = tree_came_by_[at(step.index)]; supply != kInNeed) {
@@ -163,9 +163,9 @@ void SinkFlow::push_found() {
     }
   }
   for (const auto& [step, rank] : found_) {
-    if (step.kind == Step::Kind::along) {
+    if (step.kind == SearchStepKind::along) {
       change_flow(step.index, amount);
-    } else if (step.kind == Step::Kind::back) {
+    } else if (step.kind == SearchStepKind::back) {
       flow_[at(step.index)] -= amount;
     } else {
       const int supply = tree_came_by_[at(step.index)];

@@ -47,8 +47,9 @@ class SinkFlow {
     std::int64_t amount = 0;
   };
   /// How the search came to a rank: along a link, back along one, or from a tree it is a member of.
-  struct Step {
-    enum class Kind : std::uint8_t { along, back, member } kind = Kind::member;
+  enum class SearchStepKind : std::uint8_t { along, back, member };
+  struct SearchStep {
+    SearchStepKind kind = SearchStepKind::member;
     int index = 0;
   };
 
@@ -58,7 +59,7 @@ class SinkFlow {
   void add_supply(int tree, int rank, std::int64_t amount);
   bool augment();
   bool search();
-  bool reach(int rank, Step step);
+  bool reach(int rank, SearchStep step);
   bool reach_members(int tree);
   void push_found();
   void save_and_clear();
@@ -85,10 +86,10 @@ class SinkFlow {
   // The search for an augmenting path.
   int round_ = 0;
   std::vector<int> rank_seen_, tree_seen_;  // in which round
-  std::vector<Step> came_by_;               // [rank]
+  std::vector<SearchStep> came_by_;         // [rank]
   std::vector<int> tree_came_by_;           // [tree] the supply that was given back; -1: it is in need
   std::vector<int> queue_;
-  std::vector<std::pair<Step, int>> found_;  // steps back from the sink, and the rank each led to
+  std::vector<std::pair<SearchStep, int>> found_;  // steps back from the sink, and the rank each led to
 };
 
 }  // namespace tutti

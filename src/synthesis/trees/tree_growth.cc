@@ -55,7 +55,7 @@ class TreeGrowth {
  private:
   /// Links a tree may take to its next level. Each is asked for once: what cannot be taken now never can, since the
   /// sets of ranks that need all their links out stay so.
-  struct Turn {
+  struct NextLinks {
     std::vector<int> candidates;
     std::size_t next = 0;
   };
@@ -67,7 +67,7 @@ class TreeGrowth {
 
   void prepare(int index, int depth) {
     const GrowingTree& tree = trees_[at(index)];
-    Turn& turn = turns_[at(index)];
+    NextLinks& turn = turns_[at(index)];
     turn = {};
     std::vector<int> ways(at(ranks_), 0);
     for (const int member : tree.members)
@@ -118,7 +118,7 @@ class TreeGrowth {
       trees_[at(index)].copies = copies;
       trees_[at(index)].split_off.push_back(static_cast<int>(trees_.size()));
       trees_.push_back(std::move(rest));
-      turns_.push_back(Turn(turns_[at(index)]));
+      turns_.push_back(NextLinks(turns_[at(index)]));
     }
     GrowingTree& tree = trees_[at(index)];
     const int joins = links_[at(link)].to;
@@ -134,7 +134,7 @@ class TreeGrowth {
   std::vector<std::int64_t> capacities_;
   std::vector<std::vector<int>> out_;  // [rank] links
   std::vector<GrowingTree> trees_;
-  std::vector<Turn> turns_;  // [tree]
+  std::vector<NextLinks> turns_;  // [tree]
   SinkFlow flow_;
 };
 

@@ -21,7 +21,7 @@ constexpr int kMostMiddlesToTry = 128;  // evenly spread
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Two ranks that can send to each other.
-struct Edge {
+struct TwoWayLink {
   int one = 0, other = 0;
   int there = 0, back = 0;  // rank links, from one to the other and back
 
@@ -29,10 +29,10 @@ struct Edge {
   int way_from(int rank) const { return rank == one ? there : back; }
 };
 
-std::vector<Edge> edges_of(const std::vector<RankLink>& links) {
+std::vector<TwoWayLink> edges_of(const std::vector<RankLink>& links) {
   std::map<std::pair<int, int>, int> index;
   for (std::size_t i = 0; i < links.size(); ++i) index[{links[i].from, links[i].to}] = static_cast<int>(i);
-  std::vector<Edge> edges;
+  std::vector<TwoWayLink> edges;
   for (const auto& [ends, there] : index)
     if (const auto back = index.find({ends.second, ends.first}); ends.first < ends.second && back != index.end())
       edges.push_back({ends.first, ends.second, there, back->second});
@@ -40,9 +40,9 @@ std::vector<Edge> edges_of(const std::vector<RankLink>& links) {
 }
 
 /// [rank] = how many edges it is away from a rank in the middle.
-std::vector<int> levels_from_the_middle(const std::vector<Edge>& edges, int ranks) {
+std::vector<int> levels_from_the_middle(const std::vector<TwoWayLink>& edges, int ranks) {
   std::vector<std::vector<int>> neighbours(at(ranks));
-  for (const Edge& edge : edges) {
+  for (const TwoWayLink& edge : edges) {
     neighbours[at(edge.one)].push_back(edge.other);
     neighbours[at(edge.other)].push_back(edge.one);
   }
@@ -67,16 +67,16 @@ std::vector<int> levels_from_the_middle(const std::vector<Edge>& edges, int rank
 using Trees = std::vector<std::vector<int>>;  // edges of each
 
 /// Looks for the number of trees that lose least to rounding, on one wiring.
-class Search {
+class TwoWayTreeSearch {
  public:
-  Search(Routes& routes, Wiring wiring, const TwoWayOptions& options, Deadline deadline)
+  TwoWayTreeSearch(Routes& routes, Wiring wiring, const TwoWayOptions& options, Deadline deadline)
       : topology_(routes.topology()),
         options_(options),
         deadline_(deadline),
         links_(rank_links(routes, wiring)),
         edges_(edges_of(links_)) {
     const std::vector<int> level = levels_from_the_middle(edges_, topology_.ranks());
-    std::stable_sort(edges_.begin(), edges_.end(), [&](const Edge& one, const Edge& other) {
+    std::stable_sort(edges_.begin(), edges_.end(), [&](const TwoWayLink& one, const TwoWayLink& other) {
       return level[at(one.one)] + level[at(one.other)] < level[at(other.one)] + level[at(other.other)];
     });
   }
@@ -97,7 +97,7 @@ class Search {
   bool good_enough() const { return rate_ <= options_.enough * (1 + kNearEnough); }
   const Trees& trees() const { return trees_; }
   double rate() const { return rate_; }
-  const std::vector<Edge>& edges() const { return edges_; }
+  const std::vector<TwoWayLink>& edges() const { return edges_; }
   const std::vector<RankLink>& links() const { return links_; }
 
  private:
@@ -116,7 +116,7 @@ class Search {
       budgets.push_back(static_cast<std::int64_t>(link.capacity.value() * rate * trees * (1 + kRounding)));
     const auto capacities = share_out(links_, std::move(budgets));
     std::vector<SharedEdge> shared;
-    for (const Edge& edge : edges_)
+    for (const TwoWayLink& edge : edges_)
       shared.push_back({edge.one, edge.other, std::min(capacities[at(edge.there)], capacities[at(edge.back)])});
     auto packed = pack_spanning_trees(topology_.ranks(), shared, trees, deadline_);
     if (!packed || packed->trees.empty()) return false;
@@ -129,13 +129,13 @@ class Search {
   const TwoWayOptions& options_;
   Deadline deadline_;
   std::vector<RankLink> links_;
-  std::vector<Edge> edges_;
+  std::vector<TwoWayLink> edges_;
   Trees trees_;
   double rate_ = std::numeric_limits<double>::infinity();
 };
 
 /// The same trees, hung up at `root`.
-std::vector<GrownTree> rooted(const Trees& trees, const std::vector<Edge>& edges, int ranks, int root) {
+std::vector<GrownTree> rooted(const Trees& trees, const std::vector<TwoWayLink>& edges, int ranks, int root) {
   std::vector<GrownTree> grown;
   for (const auto& tree : trees) {
     std::vector<std::vector<int>> edges_at(at(ranks));
@@ -165,7 +165,7 @@ int height_of(const std::vector<GrownTree>& trees) {
 }
 
 /// At the rank where the highest is lowest.
-std::vector<GrownTree> rooted_best(const Trees& trees, const std::vector<Edge>& edges, int ranks) {
+std::vector<GrownTree> rooted_best(const Trees& trees, const std::vector<TwoWayLink>& edges, int ranks) {
   std::vector<GrownTree> best;
   for (int root = 0; root < ranks; root += 1 + ranks / kMostMiddlesToTry) {
     auto grown = rooted(trees, edges, ranks, root);
@@ -188,10 +188,10 @@ std::vector<RankLink> turned_round(const std::vector<RankLink>& links) {
 
 Result<TwoWayTrees> pack_two_way_trees(Routes& routes, const TwoWayOptions& options, Deadline deadline) {
   const int ranks = routes.topology().ranks();
-  std::optional<Search> best;
+  std::optional<TwoWayTreeSearch> best;
   for (const Wiring wiring : {Wiring::rails, Wiring::mesh}) {
     if (wiring == Wiring::mesh && ranks > kMostRanksToMesh) break;
-    Search search(routes, wiring, options, deadline);
+    TwoWayTreeSearch search(routes, wiring, options, deadline);
     search.run(best ? best->rate() : std::numeric_limits<double>::infinity());
     if (!search.trees().empty()) best.emplace(std::move(search));
     if (best && best->good_enough()) break;

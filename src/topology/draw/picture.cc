@@ -26,9 +26,9 @@ struct NodeParts {
   std::vector<std::vector<int>> below;  // bridges and NICs, by distance
 };
 
-class Layout {
+class TopologyLayout {
  public:
-  Layout(const Topology& topology, double top) : topology_(topology), top_(top) {
+  TopologyLayout(const Topology& topology, double top) : topology_(topology), top_(top) {
     picture_.vertices.resize(topology.vertices().size());
     picture_.nodes.resize(at(topology.nodes()));
   }
@@ -186,24 +186,24 @@ class Layout {
     return best;
   }
 
-  struct Bar {
+  struct SwitchBar {
     int vertex;
     double left, right;
 
-    bool overlaps(const Bar& other) const { return left < other.right + kBarGap && other.left < right + kBarGap; }
+    bool overlaps(const SwitchBar& other) const { return left < other.right + kBarGap && other.left < right + kBarGap; }
   };
 
   /// Switches of no node, layer by layer: first those that nodes hang on, then those that these hang on.
   void place_shared() {
-    for (std::vector<Bar> layer = next_layer(); !layer.empty(); layer = next_layer()) {
+    for (std::vector<SwitchBar> layer = next_layer(); !layer.empty(); layer = next_layer()) {
       const double top = bottom_ + kGap + kBar;
-      std::vector<std::vector<Bar>> rows;  // of bars beside each other
-      for (const Bar& bar : layer) {
-        const auto is_free = [&](const std::vector<Bar>& row) {
-          return std::none_of(row.begin(), row.end(), [&](const Bar& other) { return bar.overlaps(other); });
+      std::vector<std::vector<SwitchBar>> rows;  // of bars beside each other
+      for (const SwitchBar& bar : layer) {
+        const auto is_free = [&](const std::vector<SwitchBar>& row) {
+          return std::none_of(row.begin(), row.end(), [&](const SwitchBar& other) { return bar.overlaps(other); });
         };
         auto row = std::find_if(rows.begin(), rows.end(), is_free);
-        if (row == rows.end()) row = rows.insert(rows.end(), std::vector<Bar>());
+        if (row == rows.end()) row = rows.insert(rows.end(), std::vector<SwitchBar>());
         row->push_back(bar);
         bottom_ = top + double(row - rows.begin()) * (kBar + kBarGap);
         put_bar(bar.vertex, bar.left, bar.right, bottom_);
@@ -213,11 +213,11 @@ class Layout {
   }
 
   /// Switches without a place that hang on something with one; each as wide as that is.
-  std::vector<Bar> next_layer() const {
-    std::vector<Bar> layer;
+  std::vector<SwitchBar> next_layer() const {
+    std::vector<SwitchBar> layer;
     for (int v = 0; v < topology_.vertex_count(); ++v) {
       if (topology_.vertex(v).node != kSharedNode || picture_.vertices[at(v)].shown) continue;
-      Bar bar{v, HUGE_VAL, 0};
+      SwitchBar bar{v, HUGE_VAL, 0};
       const auto reach = [&](int other) {
         const PictureSpot& spot = picture_.vertices[at(other)];
         if (!spot.shown) return;
@@ -240,6 +240,6 @@ class Layout {
 
 }  // namespace
 
-TopologyPicture lay_out(const Topology& topology, double top) { return Layout(topology, top).run(); }
+TopologyPicture lay_out(const Topology& topology, double top) { return TopologyLayout(topology, top).run(); }
 
 }  // namespace tutti

@@ -22,18 +22,18 @@ constexpr std::array<const char*, 6> kColours = {"#16a34a", "#2563eb", "#b45309"
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Links of one name and figures.
-struct LinkClass {
+struct LinkKind {
   std::string name;
   Rational capacity, latency;
 
   auto key() const { return std::tie(name, capacity, latency); }
-  bool operator<(const LinkClass& other) const { return key() < other.key(); }
+  bool operator<(const LinkKind& other) const { return key() < other.key(); }
 };
 
-LinkClass class_of(const Link& link) { return {link.name.empty() ? "link" : link.name, link.capacity, link.latency}; }
+LinkKind class_of(const Link& link) { return {link.name.empty() ? "link" : link.name, link.capacity, link.latency}; }
 
-std::map<LinkClass, int> classes_of(const Topology& topology) {
-  std::map<LinkClass, int> classes;
+std::map<LinkKind, int> classes_of(const Topology& topology) {
+  std::map<LinkKind, int> classes;
   for (const Link& link : topology.links()) ++classes[class_of(link)];
   return classes;
 }
@@ -110,7 +110,7 @@ class Drawing {
 
   /// A link and its way back are one line.
   void draw_links() {
-    std::set<std::tuple<int, int, LinkClass>> drawn;
+    std::set<std::tuple<int, int, LinkKind>> drawn;
     for (const Link& link : topology_.links()) {
       const auto [low, high] = std::minmax(link.from, link.to);
       if (!picture_.vertices[at(low)].shown || !picture_.vertices[at(high)].shown) continue;
@@ -122,7 +122,7 @@ class Drawing {
     PictureSpot a = picture_.vertices[at(link.from)], b = picture_.vertices[at(link.to)];
     const bool bar_a = topology_.vertex(link.from).kind == VertexKind::switch_;
     const bool bar_b = topology_.vertex(link.to).kind == VertexKind::switch_;
-    const LinkClass kind = class_of(link);
+    const LinkKind kind = class_of(link);
     if (bar_a && bar_b) a.x = b.x = (std::max(a.left(), b.left()) + std::min(a.right(), b.right())) / 2;
     if (bar_b && !bar_a) end_on_bar(a, b, kind.name);
     if (bar_a && !bar_b) end_on_bar(b, a, kind.name);
@@ -204,7 +204,7 @@ class Drawing {
 
   const Topology& topology_;
   TopologyPicture picture_;
-  std::map<LinkClass, int> classes_;
+  std::map<LinkKind, int> classes_;
   std::map<std::string, const char*> colour_;
   std::vector<std::tuple<double, double, std::string>> dots_;  // where a line ends on a bar it shares with others
   double slowest_ = 0;

@@ -16,7 +16,7 @@ constexpr std::size_t kMostText = std::size_t{64} << 20;
 constexpr std::size_t kMostVertices = 1'000'000;
 constexpr int kDepth = 8;
 
-class Reader {
+class TopologyReader {
  public:
   Topology read(const JsonValue& document) {
     document.expect_keys({"format", "name", "units", "vertices", "links"});
@@ -161,7 +161,7 @@ Result<Topology> topology_from_json(std::string_view text) {
     return fail(ErrorCode::invalid_argument, fmt::format("{} bytes of text; at most {}", text.size(), kMostText));
   try {
     const JsonDocument document(text, kDepth);
-    return Reader().read(JsonValue(document));
+    return TopologyReader().read(JsonValue(document));
   } catch (const InputError& error) {
     return fail(ErrorCode::invalid_argument, error.what());
   }

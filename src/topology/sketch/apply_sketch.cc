@@ -12,9 +12,9 @@ namespace {
 
 using Connections = std::map<int, std::vector<int>>;
 
-class Builder {
+class SketchedTopologyBuilder {
  public:
-  Builder(const NodeProfile& profile, const Sketch& sketch, std::string_view text)
+  SketchedTopologyBuilder(const NodeProfile& profile, const Sketch& sketch, std::string_view text)
       : profile_(profile), sketch_(sketch), text_(text) {
     check_ranges();
     count_planes();
@@ -202,7 +202,7 @@ class Builder {
 
 Result<SketchedTopology> apply_sketch(const NodeProfile& profile, const Sketch& sketch, std::string_view text) {
   try {
-    return Builder(profile, sketch, text).build();
+    return SketchedTopologyBuilder(profile, sketch, text).build();
   } catch (const std::exception& error) {
     return fail(ErrorCode::invalid_argument, error.what());
   }
