@@ -30,9 +30,9 @@ std::vector<int> sample(int count, int most) {
   return numbers;
 }
 
-class Finder {
+class BoundFinder {
  public:
-  Finder(const Network& network, const Network& against, Subject subject, const BoundOptions& options)
+  BoundFinder(const Network& network, const Network& against, Subject subject, const BoundOptions& options)
       : network_(network), against_(against), topology_(*network.topology), subject_(subject), options_(options) {
     if (options.use_symmetry) {
       symmetries_ = find_symmetries(topology_);
@@ -89,7 +89,7 @@ class Finder {
   }
 
   void bound_all_to_all() {
-    LengthSearch found = find_lengths(network_, symmetries_, options_.seconds);
+    FoundLengths found = find_lengths(network_, symmetries_, options_.seconds);
     bound_.rate_limit = found.rate_limit;
     keep(claim(subject_, Lengths{std::move(found.of_links)}, symmetries_));
   }
@@ -212,7 +212,7 @@ Result<Bound> bound(const Topology& topology, Collective collective, int root, c
   against.topology = &turned;
   try {
     const Subject subject{&*network, collective, has_root(collective) ? root : 0};
-    return Finder(*network, against, subject, options).find();
+    return BoundFinder(*network, against, subject, options).find();
   } catch (const RationalOverflow& error) {
     return fail(ErrorCode::unsupported, fmt::format("the figures of this topology are too uneven: {}", error.what()));
   }

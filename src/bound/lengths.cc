@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "bound/certificate.hpp"
+#include "topology/disjoint_sets.hpp"
 
 namespace tutti {
 namespace {
@@ -34,39 +35,22 @@ struct Problem {
   std::size_t classes() const { return class_capacity.size(); }
 };
 
-class Classes {
- public:
-  explicit Classes(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
-  std::size_t find(std::size_t item) {
-    while (parent_[item] != item) item = parent_[item] = parent_[parent_[item]];
-    return item;
-  }
-  void unite(std::size_t a, std::size_t b) { parent_[find(a)] = find(b); }
-
- private:
-  std::vector<std::size_t> parent_;
-};
-
 /// Each link is put with its image; links with equal ends and figures are one to a symmetry.
 std::vector<int> classes_of_links(const Topology& topology, const std::vector<Permutation>& symmetries) {
   using Looks = std::tuple<int, int, Rational, Rational>;
-  std::map<Looks, std::size_t> index;
-  Classes classes(topology.links().size());
-  for (std::size_t i = 0; i < topology.links().size(); ++i) {
-    const Link& link = topology.links()[i];
+  std::map<Looks, int> index;
+  DisjointSets classes(topology.link_count());
+  for (int i = 0; i < topology.link_count(); ++i) {
+    const Link& link = topology.link(i);
     const auto [same, fresh] = index.emplace(Looks{link.from, link.to, link.capacity, link.latency}, i);
     if (!fresh) classes.unite(i, same->second);
   }
   for (const Permutation& image : symmetries)
-    for (std::size_t i = 0; i < topology.links().size(); ++i) {
-      const Link& link = topology.links()[i];
+    for (int i = 0; i < topology.link_count(); ++i) {
+      const Link& link = topology.link(i);
       classes.unite(i, index.at({image[at(link.from)], image[at(link.to)], link.capacity, link.latency}));
     }
-  std::map<std::size_t, int> number;
-  std::vector<int> class_of;
-  for (std::size_t i = 0; i < topology.links().size(); ++i)
-    class_of.push_back(number.emplace(classes.find(i), static_cast<int>(number.size())).first->second);
-  return class_of;
+  return classes.numbers();
 }
 
 Problem make_problem(const Network& network, const Symmetries& symmetries) {
@@ -151,14 +135,14 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 /// The best lengths so far, what they prove, and what no lengths can exceed; in demand over supply.
-class Search {
+class LengthSearch {
  public:
-  Search(const Network& network, const Symmetries& symmetries, double seconds)
+  LengthSearch(const Network& network, const Symmetries& symmetries, double seconds)
       : problem_(make_problem(network, symmetries)),
         paths_(problem_),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
-  LengthSearch run() {
+  FoundLengths run() {
     const bool columns = problem_.sources.size() * problem_.classes() <= kMostForColumns;
     if (columns) {
       weigh(kRoundsBeforeColumns, kExact);
@@ -274,9 +258,9 @@ class Search {
     return added;
   }
 
-  LengthSearch result() const {
+  FoundLengths result() const {
     const double largest = *std::max_element(best_.begin(), best_.end());
-    LengthSearch result;
+    FoundLengths result;
     for (const int own : problem_.class_of)
       result.of_links.push_back(std::llround(best_[at(own)] / largest * static_cast<double>(kLongest)));
     const double unit = problem_.network->capacity_unit.value() * problem_.network->topology->ranks();
@@ -295,8 +279,8 @@ class Search {
 
 }  // namespace
 
-LengthSearch find_lengths(const Network& network, const Symmetries& symmetries, double seconds) {
-  return Search(network, symmetries, seconds).run();
+FoundLengths find_lengths(const Network& network, const Symmetries& symmetries, double seconds) {
+  return LengthSearch(network, symmetries, seconds).run();
 }
 
 }  // namespace tutti

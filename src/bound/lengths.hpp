@@ -11,12 +11,12 @@
 
 namespace tutti {
 
-struct LengthSearch {
+struct FoundLengths {
   std::vector<std::int64_t> of_links;  // 0 to kLongest
   double rate_limit = 0;               // seconds per byte of a rank's buffer; 0: not known (certificate.hpp)
 };
 
 /// `symmetries` without generators: every link has its own length.
-LengthSearch find_lengths(const Network& network, const Symmetries& symmetries, double seconds);
+FoundLengths find_lengths(const Network& network, const Symmetries& symmetries, double seconds);
 
 }  // namespace tutti

@@ -1,9 +1,9 @@
 #include "bound/spanning_trees.hpp"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <utility>
+
+#include "topology/disjoint_sets.hpp"
 
 namespace tutti {
 namespace {
@@ -71,29 +71,6 @@ class Forest {
   std::vector<int> depth_, root_;
 };
 
-/// Vertices of which every forest connects all: no edge between them can be added any more.
-class Clumps {
- public:
-  explicit Clumps(int vertices) : parent_(at(vertices)) { std::iota(parent_.begin(), parent_.end(), 0); }
-
-  int find(int vertex) {
-    while (parent_[at(vertex)] != vertex) vertex = parent_[at(vertex)] = parent_[at(parent_[at(vertex)])];
-    return vertex;
-  }
-  void join(int one, int other) { parent_[at(find(one))] = find(other); }
-
-  std::vector<int> parties() {
-    std::map<int, int> number;
-    std::vector<int> party_of;
-    for (int vertex = 0; vertex < static_cast<int>(parent_.size()); ++vertex)
-      party_of.push_back(number.emplace(find(vertex), static_cast<int>(number.size())).first->second);
-    return party_of;
-  }
-
- private:
-  std::vector<int> parent_;
-};
-
 class Packer {
  public:
   Packer(int vertices, const std::vector<SharedEdge>& edges, int trees)
@@ -114,17 +91,17 @@ class Packer {
     }
     SpanningTrees packed;
     if (missing_ > 0) {
-      packed.party_of = clumps_.parties();
+      packed.party_of = clumps_.numbers();
       return packed;
     }
     packed.trees.resize(forests_.size());
-    for (const Copy& copy : copies_)
+    for (const EdgeCopy& copy : copies_)
       if (copy.forest != kNowhere) packed.trees[at(copy.forest)].push_back(copy.edge);
     return packed;
   }
 
  private:
-  struct Copy {
+  struct EdgeCopy {
     int edge = 0;
     int forest = kNowhere;
   };
@@ -154,7 +131,7 @@ class Packer {
         });
       }
     }
-    for (const int copy : chain_ends) clumps_.join(edge_of(copy).one, edge_of(copy).other);
+    for (const int copy : chain_ends) clumps_.unite(edge_of(copy).one, edge_of(copy).other);
     forget(chain_ends);
   }
 
@@ -178,11 +155,11 @@ class Packer {
   }
 
   const std::vector<SharedEdge>& edges_;
-  std::vector<Copy> copies_;
+  std::vector<EdgeCopy> copies_;
   std::vector<int> reached_by_;  // [copy] in the search at hand: the copy that would take its place; the first: itself
   std::vector<Forest> forests_;
-  Clumps clumps_;
-  int missing_;  // edges in all trees
+  DisjointSets clumps_;  // vertices that every forest connects: no edge between them can be added any more
+  int missing_;          // edges in all trees
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "topology/symmetry.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <tuple>
 
+#include "topology/disjoint_sets.hpp"
 #include "topology/refinement.hpp"
 
 namespace tutti {
@@ -13,18 +13,18 @@ namespace {
 constexpr int kMostFailures = 32;  // a topology that is not symmetric costs no more attempts than that
 constexpr int kMostForCare = 4096;
 
-struct End {
+struct LinkEnd {
   int vertex;
   const Link* link;
 };
 
-bool before(const End& a, const End& b) {
+bool before(const LinkEnd& a, const LinkEnd& b) {
   return std::tie(a.vertex, a.link->capacity, a.link->latency) < std::tie(b.vertex, b.link->capacity, b.link->latency);
 }
 
 /// Ends of the links that leave `vertex`, each vertex replaced by its image, in order.
-std::vector<End> ends_of(const Topology& topology, int vertex, const Permutation* image) {
-  std::vector<End> ends;
+std::vector<LinkEnd> ends_of(const Topology& topology, int vertex, const Permutation* image) {
+  std::vector<LinkEnd> ends;
   for (const int index : topology.out_links(vertex)) {
     const Link& link = topology.link(index);
     ends.push_back({image == nullptr ? link.to : (*image)[static_cast<std::size_t>(link.to)], &link});
@@ -42,26 +42,6 @@ bool is_permutation_of(const Permutation& images, int count) {
   }
   return true;
 }
-
-class Orbits {
- public:
-  explicit Orbits(int ranks) : parent_(static_cast<std::size_t>(ranks)) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-  }
-
-  int find(int rank) {
-    int& parent = parent_[static_cast<std::size_t>(rank)];
-    return parent == rank ? rank : parent = find(parent);
-  }
-  /// The smaller root stays root.
-  void unite(int a, int b) {
-    const int one = find(a), other = find(b);
-    parent_[static_cast<std::size_t>(std::max(one, other))] = std::min(one, other);
-  }
-
- private:
-  std::vector<int> parent_;
-};
 
 /// Matches `left` with one of its candidates at random: random symmetries join orbits fast, where cautious ones would
 /// move as little as possible. `careful`: where one does not fit, others are tried.
@@ -108,7 +88,7 @@ bool is_symmetry(const Topology& topology, const Permutation& vertices) {
     const Vertex& other = topology.vertex(image);
     if (one.kind != other.kind || one.skills != other.skills) return false;
     const auto mapped = ends_of(topology, v, &vertices), own = ends_of(topology, image, nullptr);
-    const auto same = [](const End& a, const End& b) { return !before(a, b) && !before(b, a); };
+    const auto same = [](const LinkEnd& a, const LinkEnd& b) { return !before(a, b) && !before(b, a); };
     if (!std::equal(mapped.begin(), mapped.end(), own.begin(), own.end(), same)) return false;
   }
   return true;
@@ -123,7 +103,7 @@ std::vector<int> Symmetries::representatives() const {
 
 Symmetries find_symmetries(const Topology& topology) {
   Symmetries found;
-  Orbits orbits(topology.ranks());
+  DisjointSets orbits(topology.ranks());
   const Refinement refinement(topology);
   std::mt19937 random(1);
   std::vector<int> roots;  // of orbits that are not known to be one

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
+
+#include "topology/disjoint_sets.hpp"
 
 namespace tutti {
 namespace {
@@ -15,31 +16,9 @@ constexpr int kFar = 1 << 20;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// Things that are found to be the same, in classes.
-class Classes {
+class TacclProblemBuilder {
  public:
-  explicit Classes(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
-  int find(int item) {
-    while (parent_[at(item)] != item) item = parent_[at(item)] = parent_[at(parent_[at(item)])];
-    return item;
-  }
-  void unite(int a, int b) { parent_[at(find(a))] = find(b); }
-  /// [item] = its class; classes in the order of their first item. Returns how many there are.
-  int number(std::vector<int>& class_of) {
-    std::map<int, int> numbers;
-    class_of.clear();
-    for (std::size_t i = 0; i < parent_.size(); ++i)
-      class_of.push_back(numbers.emplace(find(static_cast<int>(i)), static_cast<int>(numbers.size())).first->second);
-    return static_cast<int>(numbers.size());
-  }
-
- private:
-  std::vector<int> parent_;
-};
-
-class Builder {
- public:
-  Builder(TacclModel model, Collective collective) {
+  TacclProblemBuilder(TacclModel model, Collective collective) {
     problem_.shape = {collective, model.ranks(), 0, model.chunks};
     problem_.ports_of = model.ports_of_links();
     for (const SymmetryOffset& rule : model.symmetries) {
@@ -156,7 +135,7 @@ class Builder {
     std::map<std::pair<int, int>, int> index;
     std::vector<TacclOption>& options = problem_.options;
     for (std::size_t i = 0; i < options.size(); ++i) index[{options[i].chunk, options[i].link}] = static_cast<int>(i);
-    Classes classes(options.size());
+    DisjointSets classes(static_cast<int>(options.size()));
     std::vector<int> lonely;  // their images are ruled out, so they are
     for (std::size_t rule = 0; rule < problem_.symmetries.size(); ++rule)
       for (std::size_t i = 0; i < options.size(); ++i) {
@@ -172,7 +151,7 @@ class Builder {
     drop(lonely, classes);
   }
 
-  void drop(const std::vector<int>& lonely, Classes& classes) {
+  void drop(const std::vector<int>& lonely, DisjointSets& classes) {
     std::set<int> dropped;
     for (const int option : lonely) dropped.insert(classes.find(option));
     std::vector<TacclOption> kept;
@@ -194,22 +173,23 @@ class Builder {
 
   void equate_arrivals() {
     const int ranks = problem_.model.ranks();
-    Classes classes(problem_.chunks.size() * at(ranks));
+    DisjointSets classes(static_cast<int>(problem_.chunks.size()) * ranks);
     for (const Permutation& symmetry : problem_.symmetries)
       for (int chunk = 0; chunk < static_cast<int>(problem_.chunks.size()); ++chunk)
         for (int rank = 0; rank < ranks; ++rank)
           classes.unite(chunk * ranks + rank, problem_.image_of(chunk, symmetry) * ranks + symmetry[at(rank)]);
-    problem_.arrivals = classes.number(problem_.arrival_of);
+    problem_.arrival_of = classes.numbers();
+    for (const int arrival : problem_.arrival_of) problem_.arrivals = std::max(problem_.arrivals, arrival + 1);
   }
 
   void equate_connections() {
-    Classes classes(links().size());
+    DisjointSets classes(static_cast<int>(links().size()));
     for (std::size_t rule = 0; rule < problem_.symmetries.size(); ++rule)
       for (int link = 0; link < static_cast<int>(links().size()); ++link)
         if (const int image = image_of_link(link, problem_.symmetries[rule]);
             image >= 0 && !crosses(link, problem_.model.symmetries[rule]))
           classes.unite(link, image);
-    classes.number(problem_.connection_of);
+    problem_.connection_of = classes.numbers();
   }
 
   TacclProblem problem_;
@@ -235,7 +215,7 @@ Result<TacclProblem> taccl_problem(TacclModel model, Collective collective) {
   if (collective != Collective::all_gather && collective != Collective::all_to_all)
     return fail(ErrorCode::unsupported,
                 fmt::format("TACCL's routing does all_gather and all_to_all, not {}", name_of(collective)));
-  return Builder(std::move(model), collective).build();
+  return TacclProblemBuilder(std::move(model), collective).build();
 }
 
 }  // namespace tutti

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 
+#include "topology/disjoint_sets.hpp"
 #include "topology/symmetry.hpp"
 
 namespace tutti {
@@ -65,20 +65,19 @@ int gpus_in_each_node(const Topology& topology) {
 
 class LinkOrbits {
  public:
-  explicit LinkOrbits(const Topology& topology) : topology_(topology), parent_(at(topology.link_count())) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-  }
+  explicit LinkOrbits(const Topology& topology) : topology_(topology), sets_(topology.link_count()) {}
 
   void add(const Permutation& vertices) {
     for (int v = 0; v < topology_.vertex_count(); ++v) {
       const auto own = sorted(v, &vertices), image = sorted(vertices[at(v)], nullptr);
-      for (std::size_t i = 0; i < own.size(); ++i) unite(own[i], image[i]);
+      for (std::size_t i = 0; i < own.size(); ++i) sets_.unite(own[i], image[i]);
     }
   }
 
   std::vector<int> result() {
-    for (int link = 0; link < topology_.link_count(); ++link) parent_[at(link)] = find(link);
-    return parent_;
+    std::vector<int> orbit_of;
+    for (int link = 0; link < topology_.link_count(); ++link) orbit_of.push_back(sets_.find(link));
+    return orbit_of;
   }
 
  private:
@@ -93,22 +92,13 @@ class LinkOrbits {
     return links;
   }
 
-  int find(int link) {
-    while (parent_[at(link)] != link) link = parent_[at(link)] = parent_[at(parent_[at(link)])];
-    return link;
-  }
-  void unite(int a, int b) {
-    const int one = find(a), other = find(b);
-    parent_[at(std::max(one, other))] = std::min(one, other);
-  }
-
   const Topology& topology_;
-  std::vector<int> parent_;
+  DisjointSets sets_;
 };
 
-class Finder {
+class TranslationFinder {
  public:
-  explicit Finder(const Topology& topology) : topology_(topology) {}
+  explicit TranslationFinder(const Topology& topology) : topology_(topology) {}
 
   FoundTranslations find() {
     std::vector<Translations::Digit> digits;
@@ -169,6 +159,6 @@ class Finder {
 
 }  // namespace
 
-FoundTranslations find_translations(const Topology& topology) { return Finder(topology).find(); }
+FoundTranslations find_translations(const Topology& topology) { return TranslationFinder(topology).find(); }
 
 }  // namespace tutti

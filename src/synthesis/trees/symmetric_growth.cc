@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
+
+#include "topology/disjoint_sets.hpp"
 
 namespace tutti {
 namespace {
@@ -18,26 +19,19 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Ranks that classes faster than some time join.
 std::vector<int> islands_below(const SymmetricGraph& graph, const std::vector<double>& time_of_class, double time) {
-  std::vector<int> parent(at(graph.ranks));
-  std::iota(parent.begin(), parent.end(), 0);
-  const auto find = [&](int rank) {
-    while (parent[at(rank)] != rank) rank = parent[at(rank)] = parent[at(parent[at(rank)])];
-    return rank;
-  };
+  DisjointSets joined(graph.ranks);
   const std::vector<int> offsets = graph.group.all();
   for (std::size_t i = 0; i < graph.classes.size(); ++i)
     if (time_of_class[i] < time * (1 - kRounding))
-      for (const int by : offsets) {
-        const int one = find(graph.group.moved(graph.classes[i].from, by));
-        parent[at(find(graph.group.moved(graph.classes[i].to, by)))] = one;
-      }
+      for (const int by : offsets)
+        joined.unite(graph.group.moved(graph.classes[i].from, by), graph.group.moved(graph.classes[i].to, by));
   std::vector<int> islands(at(graph.ranks));
-  for (int rank = 0; rank < graph.ranks; ++rank) islands[at(rank)] = find(rank);
+  for (int rank = 0; rank < graph.ranks; ++rank) islands[at(rank)] = joined.find(rank);
   return islands;
 }
 
 /// Classes of one home with the same links: they are busy together.
-struct Port {
+struct SharedPort {
   int home = 0;
   bool crosses = false;  // leads to ranks that no faster classes lead to
   int level = 0;         // of islands
@@ -46,16 +40,16 @@ struct Port {
 };
 
 /// Islands of the ports of one speed, and which of them each tree has entered.
-struct Level {
+struct IslandLevel {
   std::vector<int> island_of;              // [rank]
   std::vector<std::vector<char>> entered;  // [tree][island]
   std::vector<int> missing;                // [tree] islands not entered
   std::int64_t missing_in_all = 0;
 };
 
-class Growth {
+class SymmetricTreeGrowth {
  public:
-  Growth(const SymmetricGraph& graph, int copies, double most_time)
+  SymmetricTreeGrowth(const SymmetricGraph& graph, int copies, double most_time)
       : graph_(graph),
         trees_(static_cast<int>(graph.homes.size()) * copies),
         depth_(at(trees_), std::vector<int>(at(graph.ranks), -1)),
@@ -82,28 +76,28 @@ class Growth {
 
  private:
   /// A rank that has a tree, and the classes of a port it has not tried yet.
-  struct Source {
+  struct TreeSource {
     int depth = 0;
     double since = 0;  // it arrived, or was last used
     int tree = 0;
     int rank = 0;
     std::size_t next = 0;
 
-    bool operator<(const Source& other) const {  // the largest comes first
+    bool operator<(const TreeSource& other) const {  // the largest comes first
       return std::tie(depth, since, tree, rank) > std::tie(other.depth, other.since, other.tree, other.rank);
     }
   };
-  struct Choice {
+  struct LinkChoice {
     int tree = 0;
     int rank = 0;
     int index = 0;  // of the class
   };
   struct PortState {
-    Port port;
+    SharedPort port;
     double duration = 0;
     bool waits = false;  // has no turn
-    std::priority_queue<Source> sources;
-    std::deque<Choice> second_best;  // where faster links lead, too
+    std::priority_queue<TreeSource> sources;
+    std::deque<LinkChoice> second_best;  // where faster links lead, too
   };
 
   double time_of(const LinkClass& link) const {
@@ -133,8 +127,8 @@ class Growth {
     }
   }
 
-  Level make_level(const std::vector<double>& times, double time) const {
-    Level level{islands_below(graph_, times, time), {}, {}, 0};
+  IslandLevel make_level(const std::vector<double>& times, double time) const {
+    IslandLevel level{islands_below(graph_, times, time), {}, {}, 0};
     int islands = 0;
     for (int rank = 0; rank < graph_.ranks; ++rank) islands += level.island_of[at(rank)] == rank ? 1 : 0;
     level.entered.assign(at(trees_), std::vector<char>(at(graph_.ranks), 0));
@@ -146,7 +140,7 @@ class Growth {
   void join(int tree, int rank, int depth, double arrival) {
     depth_[at(tree)][at(rank)] = depth;
     result_.height = std::max(result_.height, depth);
-    for (Level& level : levels_) {
+    for (IslandLevel& level : levels_) {
       char& entered = level.entered[at(tree)][at(level.island_of[at(rank)])];
       if (entered != 0) continue;
       entered = 1;
@@ -170,19 +164,19 @@ class Growth {
     return !turns_.empty();
   }
 
-  double free_from(const Port& port) const {
+  double free_from(const SharedPort& port) const {
     double time = 0;
     for (const int orbit : port.orbits) time = std::max(time, free_[at(orbit)]);
     return time;
   }
 
-  bool has_budget(const Port& port, std::int64_t uses) const {
+  bool has_budget(const SharedPort& port, std::int64_t uses) const {
     return std::all_of(port.orbits.begin(), port.orbits.end(),
                        [&](int orbit) { return uses_[at(orbit)] + uses <= budget_[at(orbit)]; });
   }
 
   /// Whether it has more budget than what only ports of its kind can do.
-  bool may_help(const Port& port) const { return has_budget(port, levels_[at(port.level)].missing_in_all + 1); }
+  bool may_help(const SharedPort& port) const { return has_budget(port, levels_[at(port.level)].missing_in_all + 1); }
 
   void take_turn(int index, double time) {
     PortState& state = ports_[at(index)];
@@ -203,11 +197,11 @@ class Growth {
   }
 
   /// From the shallowest source that has the tree at that time. `next_arrival`: when another will.
-  std::optional<Choice> choose(PortState& state, double time, double& next_arrival) {
-    std::vector<Source> later;
-    std::optional<Choice> found;
+  std::optional<LinkChoice> choose(PortState& state, double time, double& next_arrival) {
+    std::vector<TreeSource> later;
+    std::optional<LinkChoice> found;
     while (!found && !state.sources.empty()) {
-      Source source = state.sources.top();
+      TreeSource source = state.sources.top();
       state.sources.pop();
       if (source.since > time) {
         next_arrival = next_arrival < 0 ? source.since : std::min(next_arrival, source.since);
@@ -219,16 +213,16 @@ class Growth {
       source.since = time;
       later.push_back(source);
     }
-    for (const Source& source : later) state.sources.push(source);
+    for (const TreeSource& source : later) state.sources.push(source);
     return found ? found : choose_second_best(state);
   }
 
-  std::optional<Choice> choose_from(PortState& state, Source& source) {
-    const Level& level = levels_[at(state.port.level)];
+  std::optional<LinkChoice> choose_from(PortState& state, TreeSource& source) {
+    const IslandLevel& level = levels_[at(state.port.level)];
     while (source.next < state.port.classes.size()) {
       const int index = state.port.classes[source.next];
       const int target = target_of(index, source.rank);
-      const Choice choice{source.tree, source.rank, index};
+      const LinkChoice choice{source.tree, source.rank, index};
       if (depth_[at(source.tree)][at(target)] < 0) {
         const bool only_way = !state.port.crosses || !level.entered[at(source.tree)][at(level.island_of[at(target)])];
         if (only_way || (level.missing[at(source.tree)] == 0 && may_help(state.port))) {
@@ -243,9 +237,9 @@ class Growth {
     return std::nullopt;
   }
 
-  std::optional<Choice> choose_second_best(PortState& state) {
+  std::optional<LinkChoice> choose_second_best(PortState& state) {
     while (!state.second_best.empty() && may_help(state.port)) {
-      const Choice choice = state.second_best.front();
+      const LinkChoice choice = state.second_best.front();
       state.second_best.pop_front();
       if (depth_[at(choice.tree)][at(target_of(choice.index, choice.rank))] < 0) return choice;
     }
@@ -256,7 +250,7 @@ class Growth {
     return graph_.group.moved(graph_.classes[at(index)].to, graph_.group.offset_of(rank));
   }
 
-  void carry(const PortState& state, const Choice& choice, double time) {
+  void carry(const PortState& state, const LinkChoice& choice, double time) {
     const LinkClass& link = graph_.classes[at(choice.index)];
     for (const int orbit : link.orbits) {
       free_[at(orbit)] = std::max(free_[at(orbit)], time) + graph_.time_of_use[at(orbit)];
@@ -272,7 +266,7 @@ class Growth {
   std::vector<std::vector<int>> depth_;      // [tree][rank]; -1: not there yet
   std::vector<double> free_;                 // [orbit] from when on
   std::vector<std::int64_t> uses_, budget_;  // [orbit]
-  std::vector<Level> levels_;
+  std::vector<IslandLevel> levels_;
   std::vector<PortState> ports_;
   std::vector<std::vector<int>> ports_of_;  // [home]
   using Turn = std::pair<double, int>;
@@ -308,7 +302,7 @@ SymmetricGraph make_symmetric_graph(Routes& routes, const FoundTranslations& fou
 }
 
 Result<SymmetricGrowth> grow_symmetric(const SymmetricGraph& graph, int copies, double most_time) {
-  return Growth(graph, copies, most_time).run();
+  return SymmetricTreeGrowth(graph, copies, most_time).run();
 }
 
 }  // namespace tutti
