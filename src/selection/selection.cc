@@ -100,11 +100,11 @@ std::string_view mapped_program(Collective collective) {
 }
 
 /// Up to where one hop each, with everything received by everybody, is best on one host.
-std::size_t oneshot_limit(const Situation& s) {
-  const auto ranks = static_cast<std::size_t>(s.ranks);
-  switch (s.collective) {
+std::size_t oneshot_limit(const CallContext& context) {
+  const auto ranks = static_cast<std::size_t>(context.ranks);
+  switch (context.collective) {
     case Collective::all_reduce:
-      return s.ranks == 2 ? 8 << 10 : 4 << 10;
+      return context.ranks == 2 ? 8 << 10 : 4 << 10;
     case Collective::all_gather:
     case Collective::all_to_all:
     case Collective::gather:
@@ -116,39 +116,40 @@ std::size_t oneshot_limit(const Situation& s) {
   }
 }
 
-Choice on_one_host(const Situation& s) {
-  if (s.ranks == 2 && (s.collective == Collective::broadcast || s.collective == Collective::reduce))
-    return {.algorithm = "oneshot", .tile = one_way_tile(s.bytes)};
-  if (s.bytes <= oneshot_limit(s)) return {.algorithm = "oneshot"};
-  const bool staged = s.ranks > 2 || (s.collective == Collective::all_reduce && s.bytes >= (1 << 20));
+Choice on_one_host(const CallContext& context) {
+  if (context.ranks == 2 && (context.collective == Collective::broadcast || context.collective == Collective::reduce))
+    return {.algorithm = "oneshot", .tile = one_way_tile(context.bytes)};
+  if (context.bytes <= oneshot_limit(context)) return {.algorithm = "oneshot"};
+  const bool staged = context.ranks > 2 || (context.collective == Collective::all_reduce && context.bytes >= (1 << 20));
   Choice choice{.algorithm = staged ? "staged" : "oneshot"};
-  if (!staged) choice.tile = s.bytes < (1 << 20) ? kPipeTile : kLargePipeTile;
-  if (s.collective == Collective::gather || s.collective == Collective::scatter) choice = {.algorithm = "oneshot"};
-  choice.when_mapped = mapped_program(s.collective);
+  if (!staged) choice.tile = context.bytes < (1 << 20) ? kPipeTile : kLargePipeTile;
+  if (context.collective == Collective::gather || context.collective == Collective::scatter)
+    choice = {.algorithm = "oneshot"};
+  choice.when_mapped = mapped_program(context.collective);
   choice.mapped_tile = choice.when_mapped.empty() ? 0 : kMappedTile;
   return choice;
 }
 
-Choice across_hosts(const Situation& s) {
-  if (s.ranks == 2) return {.algorithm = "oneshot"};
-  const bool levels = s.hosts < s.ranks && s.even_hosts && s.hosts > 1;
+Choice across_hosts(const CallContext& context) {
+  if (context.ranks == 2) return {.algorithm = "oneshot"};
+  const bool levels = context.hosts < context.ranks && context.even_hosts && context.hosts > 1;
   const std::size_t small = 8 << 10;
-  switch (s.collective) {
+  switch (context.collective) {
     case Collective::all_reduce:
-      if (s.bytes <= small) return {.algorithm = s.ranks <= 4 ? "oneshot" : "recursive_doubling"};
+      if (context.bytes <= small) return {.algorithm = context.ranks <= 4 ? "oneshot" : "recursive_doubling"};
       return {.algorithm = levels ? "two_level" : "ring", .tile = 1 << 20};
     case Collective::all_gather:
-      if (s.bytes <= small) return {.algorithm = s.ranks <= 8 ? "oneshot" : "bruck"};
+      if (context.bytes <= small) return {.algorithm = context.ranks <= 8 ? "oneshot" : "bruck"};
       return {.algorithm = levels ? "two_level" : "ring", .tile = 1 << 20};
     case Collective::reduce_scatter:
-      if (s.bytes <= small) return {.algorithm = "oneshot"};
+      if (context.bytes <= small) return {.algorithm = "oneshot"};
       return {.algorithm = levels ? "two_level" : "ring", .tile = 1 << 20};
     case Collective::broadcast:
     case Collective::reduce:
-      if (s.bytes <= small) return {.algorithm = "binomial"};
+      if (context.bytes <= small) return {.algorithm = "binomial"};
       return {.algorithm = "ring", .tile = 256 << 10};
     case Collective::all_to_all:
-      if (s.bytes <= small && s.ranks > 8) return {.algorithm = "bruck"};
+      if (context.bytes <= small && context.ranks > 8) return {.algorithm = "bruck"};
       return {.algorithm = "oneshot"};
     default:
       return {.algorithm = "oneshot"};
@@ -191,13 +192,15 @@ std::size_t one_way_tile(std::size_t bytes) {
   return bytes < (1 << 20) ? kPipeTile : kLargePipeTile;
 }
 
-Choice select(const Situation& s, const std::vector<SelectionRule>& rules) {
-  if (s.own_counts) return {.algorithm = "oneshot"};
+Choice select(const CallContext& context, const std::vector<SelectionRule>& rules) {
+  if (context.own_counts) return {.algorithm = "oneshot"};
   for (const SelectionRule& rule : rules)
-    if (rule.collective == s.collective && rule.first <= s.bytes && s.bytes <= rule.last) return rule.choice;
-  if (s.ranks == 1) return {.algorithm = "oneshot"};
-  if (reduces(s.collective) && (s.rank_order || s.ordered) && s.hosts > 1) return {.algorithm = "oneshot"};
-  return s.hosts == 1 ? on_one_host(s) : across_hosts(s);
+    if (rule.collective == context.collective && rule.first <= context.bytes && context.bytes <= rule.last)
+      return rule.choice;
+  if (context.ranks == 1) return {.algorithm = "oneshot"};
+  if (reduces(context.collective) && (context.rank_order || context.ordered) && context.hosts > 1)
+    return {.algorithm = "oneshot"};
+  return context.hosts == 1 ? on_one_host(context) : across_hosts(context);
 }
 
 }  // namespace tutti

@@ -38,7 +38,8 @@ struct SelectionRule {
 Result<std::vector<SelectionRule>> parse_rules(std::string_view text);
 std::string to_string(const std::vector<SelectionRule>& rules);
 
-struct Situation {
+/// What the choice of an algorithm depends on: the call, and the communicator it is made on.
+struct CallContext {
   Collective collective = Collective::all_reduce;
   std::size_t bytes = 0;
   int ranks = 1;
@@ -54,6 +55,6 @@ struct Situation {
 std::size_t one_way_tile(std::size_t bytes);
 
 /// The first rule that fits, else the defaults.
-Choice select(const Situation& situation, const std::vector<SelectionRule>& rules);
+Choice select(const CallContext& context, const std::vector<SelectionRule>& rules);
 
 }  // namespace tutti

@@ -83,35 +83,35 @@ TEST(PlanFolder, TakesProgramsOfTheRightSizeAndComparesAllOfThem) {
 }
 
 TEST(Select, PrefersTheUsersRule) {
-  Situation situation;
-  situation.ranks = 4;
-  situation.bytes = 1 << 20;
-  EXPECT_EQ(select(situation, {}).algorithm, "staged");
-  EXPECT_EQ(select(situation, {}).when_mapped, "direct_push");
-  EXPECT_EQ(select(situation, parse_rules("all_reduce:1M-1M:ring").value()).algorithm, "ring");
+  CallContext context;
+  context.ranks = 4;
+  context.bytes = 1 << 20;
+  EXPECT_EQ(select(context, {}).algorithm, "staged");
+  EXPECT_EQ(select(context, {}).when_mapped, "direct_push");
+  EXPECT_EQ(select(context, parse_rules("all_reduce:1M-1M:ring").value()).algorithm, "ring");
 }
 
 TEST(Select, StagesWhatIsLargeAndLetsMappedMemoryBeTouched) {
-  Situation situation;
-  situation.ranks = 8;
+  CallContext context;
+  context.ranks = 8;
   for (const Collective collective :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all}) {
-    situation.collective = collective;
-    situation.bytes = 64;
-    EXPECT_EQ(select(situation, {}).algorithm, "oneshot") << name_of(collective);
-    situation.bytes = 1 << 20;
-    EXPECT_EQ(select(situation, {}).algorithm, "staged") << name_of(collective);
-    EXPECT_NE(select(situation, {}).when_mapped, "") << name_of(collective);
+    context.collective = collective;
+    context.bytes = 64;
+    EXPECT_EQ(select(context, {}).algorithm, "oneshot") << name_of(collective);
+    context.bytes = 1 << 20;
+    EXPECT_EQ(select(context, {}).algorithm, "staged") << name_of(collective);
+    EXPECT_NE(select(context, {}).when_mapped, "") << name_of(collective);
   }
 }
 
 TEST(Select, ReducesInRankOrderWhereAsked) {
-  Situation situation;
-  situation.ranks = 16;
-  situation.hosts = 2;
-  situation.bytes = 64 << 20;
-  situation.rank_order = true;
-  EXPECT_EQ(select(situation, {}).algorithm, "oneshot");
+  CallContext context;
+  context.ranks = 16;
+  context.hosts = 2;
+  context.bytes = 64 << 20;
+  context.rank_order = true;
+  EXPECT_EQ(select(context, {}).algorithm, "oneshot");
 }
 
 }  // namespace

@@ -18,11 +18,11 @@ constexpr std::size_t kInstalledTile = 1 << 20;
 
 /// Whether the algorithm keeps operands in the order the call needs; a rule made for other calls may name one that
 /// does not.
-bool keeps_order(const std::string& name, const Situation& situation) {
+bool keeps_order(const std::string& name, const CallContext& context) {
   const Algorithm* const algorithm = find_algorithm(name);
-  if (algorithm == nullptr || !reduces(situation.collective)) return true;
-  if (situation.rank_order) return algorithm->rank_order;
-  return !situation.ordered || algorithm->rank_order || algorithm->ordered_operands;
+  if (algorithm == nullptr || !reduces(context.collective)) return true;
+  if (context.rank_order) return algorithm->rank_order;
+  return !context.ordered || algorithm->rank_order || algorithm->ordered_operands;
 }
 
 void log_choice(int rank, const Call& call, const PreparedCall& prepared) {
@@ -56,17 +56,17 @@ Result<PreparedCall> PlanCache::prepare(const Call& call) {
 
 Result<PreparedCall> PlanCache::choose_and_compile(const Call& call) {
   if (call.collective == Collective::point_to_point) return prepare_point_to_point(call);
-  Situation situation;
-  situation.collective = call.collective;
-  situation.ranks = setting_.layout.ranks();
-  situation.bytes = bytes_of(call, situation.ranks);
-  situation.hosts = setting_.layout.hosts();
-  situation.even_hosts = setting_.layout.even();
-  situation.rank_order = setting_.reproducible;
-  situation.ordered = call.reduction.op == Operator::user;
-  situation.own_counts =
+  CallContext context;
+  context.collective = call.collective;
+  context.ranks = setting_.layout.ranks();
+  context.bytes = bytes_of(call, context.ranks);
+  context.hosts = setting_.layout.hosts();
+  context.even_hosts = setting_.layout.even();
+  context.rank_order = setting_.reproducible;
+  context.ordered = call.reduction.op == Operator::user;
+  context.own_counts =
       call.uneven && call.collective != Collective::all_gather && call.collective != Collective::reduce_scatter;
-  if (const Program* const program = program_for(call, situation.bytes)) {
+  if (const Program* const program = program_for(call, context.bytes)) {
     auto& plan = plans_[PlanKey{fmt::format("{}@{}", program->name, fmt::ptr(program)), call.collective, call.root,
                                 call.in_place, true}];
     if (plan == nullptr)
@@ -74,8 +74,8 @@ Result<PreparedCall> PlanCache::choose_and_compile(const Call& call) {
     if (plan->reaches && !can_reach()) return unreachable(program->name);
     return PreparedCall{{plan.get(), program->tile != 0 ? program->tile : kInstalledTile}, {}, signature_of(call)};
   }
-  Choice choice = select(situation, rules_);
-  if (!keeps_order(choice.algorithm, situation)) choice = select(situation, {});
+  Choice choice = select(context, rules_);
+  if (!keeps_order(choice.algorithm, context)) choice = select(context, {});
   Result<const Plan*> plan = plan_for(choice.algorithm, call);
   if (!plan) return tl::unexpected(plan.error());
   // A rule made for even blocks may name what cannot run others.
