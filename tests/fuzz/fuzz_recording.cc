@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "monitor/read/recording.hpp"
-#include "monitor/read/situation.hpp"
+#include "monitor/read/cluster_report.hpp"
 
 namespace {
 

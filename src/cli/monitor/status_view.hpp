@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "monitor/read/situation.hpp"
+#include "monitor/read/cluster_report.hpp"
 #include "monitor/read/snapshot.hpp"
 
 namespace tutti::cli {

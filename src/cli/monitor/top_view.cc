@@ -9,7 +9,7 @@
 
 #include "cli/support/table.hpp"
 #include "cli/support/terminal.hpp"
-#include "monitor/read/situation.hpp"
+#include "monitor/read/cluster_report.hpp"
 
 namespace tutti::cli {
 namespace {

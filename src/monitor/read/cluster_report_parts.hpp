@@ -1,7 +1,7 @@
 // How a situation is worked out, part by part: each takes a communicator whose ranks are filled in. Pure.
 #pragma once
 
-#include "monitor/read/situation.hpp"
+#include "monitor/read/cluster_report.hpp"
 
 namespace tutti::monitor {
 

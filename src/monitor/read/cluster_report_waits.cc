@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "monitor/read/situation_parts.hpp"
+#include "monitor/read/cluster_report_parts.hpp"
 
 namespace tutti::monitor {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "monitor/read/situation_parts.hpp"
+#include "monitor/read/cluster_report_parts.hpp"
 
 namespace tutti::monitor {
 namespace {

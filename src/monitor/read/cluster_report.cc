@@ -1,10 +1,10 @@
-#include "monitor/read/situation.hpp"
+#include "monitor/read/cluster_report.hpp"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "monitor/read/situation_parts.hpp"
+#include "monitor/read/cluster_report_parts.hpp"
 
 namespace tutti::monitor {
 namespace {

@@ -1,4 +1,4 @@
-#include "monitor/read/situation.hpp"
+#include "monitor/read/cluster_report.hpp"
 
 #include <gtest/gtest.h>
 
