@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "monitor/read/recording.hpp"
 #include "monitor/read/cluster_report.hpp"
+#include "monitor/read/recording.hpp"
 
 namespace {
 
@@ -67,6 +67,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Snapshot snapshot;
   snapshot.processes = {*process, *process};
   snapshot.processes[0].alive = (data[0] & 2) != 0;
-  require(understand(snapshot).processes.size() == 2);
+  require(analyze(snapshot).processes.size() == 2);
   return 0;
 }

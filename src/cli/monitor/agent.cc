@@ -70,7 +70,7 @@ std::string status_page() {
   monitor::Detail detail;
   detail.operations = true;
   const monitor::Snapshot snapshot = monitor::take_snapshot(monitor::recording_folders(), detail);
-  return status_json(snapshot, monitor::understand(snapshot)).dump() + "\n";
+  return status_json(snapshot, monitor::analyze(snapshot)).dump() + "\n";
 }
 
 Result<agent::AgentOptions> options_of(const AgentFlags& flags) {

@@ -30,18 +30,18 @@ bool look(const StatusOptions& options, bool color) {
   const std::vector<std::string> folders =
       options.folder.empty() ? monitor::recording_folders() : std::vector<std::string>{options.folder};
   const monitor::Snapshot snapshot = monitor::take_snapshot(folders, {.operations = true});
-  const monitor::Situation situation = monitor::understand(snapshot, {.with_closed = options.all});
+  const monitor::ClusterReport report = monitor::analyze(snapshot, {.with_closed = options.all});
   if (options.json) {
     // In watch, one object a line.
-    fmt::print("{}\n", status_json(snapshot, situation).dump(options.watch > 0 ? -1 : 2));
+    fmt::print("{}\n", status_json(snapshot, report).dump(options.watch > 0 ? -1 : 2));
   } else {
-    fmt::print("{}", status_text(situation, {color, options.all}));
-    if (situation.processes.empty())
+    fmt::print("{}", status_text(report, {color, options.all}));
+    if (report.processes.empty())
       fmt::print("no recordings in {}: no process of yours uses tutti now, or TUTTI_MONITOR=0 is set for it\n",
                  joined(folders));
   }
   std::fflush(stdout);
-  return situation.is_wrong();
+  return report.is_wrong();
 }
 
 int watch(const StatusOptions& options, bool color) {

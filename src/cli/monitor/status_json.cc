@@ -22,19 +22,19 @@ Json list_of(const Values& values, const Turn& turn) {
 /// Everything as JSON. Moments are seconds since 1970, null where they have not come; what lasts, seconds.
 class StatusJson {
  public:
-  StatusJson(const Snapshot& snapshot, const Situation& situation) : snapshot_(snapshot), situation_(situation) {}
+  StatusJson(const Snapshot& snapshot, const ClusterReport& report) : snapshot_(snapshot), report_(report) {}
 
   Json document() const {
     return {{"version", 1},
-            {"time", moment(situation_.now)},
-            {"ok", !situation_.is_wrong()},
-            {"findings", list_of(situation_.findings,
+            {"time", moment(report_.now)},
+            {"ok", !report_.is_wrong()},
+            {"findings", list_of(report_.findings,
                                  [](const Finding& each) {
                                    return Json{{"wrong", each.wrong}, {"text", each.text}};
                                  })},
-            {"problems", situation_.problems},
-            {"jobs", list_of(situation_.jobs, [&](const JobSituation& each) { return job(each); })},
-            {"processes", list_of(situation_.processes, [&](const ProcessSituation& each) { return process(each); })}};
+            {"problems", report_.problems},
+            {"jobs", list_of(report_.jobs, [&](const JobReport& each) { return job(each); })},
+            {"processes", list_of(report_.processes, [&](const ProcessReport& each) { return process(each); })}};
   }
 
  private:
@@ -42,15 +42,15 @@ class StatusJson {
     return monotonic == 0 ? Json(nullptr) : Json(monotonic + snapshot_.realtime_offset);
   }
 
-  Json job(const JobSituation& job) const {
+  Json job(const JobReport& job) const {
     return {{"id", hex(job.id)},
             {"launcher_job", job.launcher_job},
             {"command", job.command},
-            {"pids", list_of(job.processes, [&](std::size_t index) { return Json(situation_.processes[index].pid); })},
+            {"pids", list_of(job.processes, [&](std::size_t index) { return Json(report_.processes[index].pid); })},
             {"communicators", list_of(job.communicators, [&](const auto& each) { return communicator(each); })}};
   }
 
-  Json communicator(const CommunicatorSituation& each) const {
+  Json communicator(const CommunicatorReport& each) const {
     return {{"id", hex(each.id)},
             {"name", each.name},
             {"size", each.size},
@@ -60,7 +60,7 @@ class StatusJson {
                                  [](const RankRange& range) {
                                    return Json::array({range.first, range.last});
                                  })},
-            {"ranks", list_of(each.ranks, [&](const RankSituation& value) { return rank(value); })},
+            {"ranks", list_of(each.ranks, [&](const RankReport& value) { return rank(value); })},
             {"waits", list_of(each.waits, [&](const Wait& value) { return wait(value); })},
             {"blockers", list_of(each.blockers, blocker)},
             {"stragglers", list_of(each.stragglers,
@@ -75,7 +75,7 @@ class StatusJson {
              })}};
   }
 
-  Json rank(const RankSituation& rank) const {
+  Json rank(const RankReport& rank) const {
     return {{"rank", rank.rank},
             {"pid", rank.pid},
             {"alive", rank.alive},
@@ -114,7 +114,7 @@ class StatusJson {
 
   Json pending(const PendingView& each) const {
     Json value = operation(each.operation);
-    value["seconds"] = situation_.now - each.operation.entered;
+    value["seconds"] = report_.now - each.operation.entered;
     value["workers"] = list_of(each.workers, [](const auto& worker) {
       return Json{{"tile", worker.tile}, {"steps_done", worker.steps_done}};
     });
@@ -142,7 +142,7 @@ class StatusJson {
     return value;
   }
 
-  Json process(const ProcessSituation& each) const {
+  Json process(const ProcessReport& each) const {
     return {{"pid", each.pid},
             {"file", each.file},
             {"host", each.host},
@@ -151,10 +151,10 @@ class StatusJson {
             {"alive", each.alive},
             {"ended", each.ended},
             {"rank", each.rank ? Json(*each.rank) : Json(nullptr)},
-            {"lanes", list_of(each.lanes, [&](const LaneSituation& value) { return lane(value); })}};
+            {"lanes", list_of(each.lanes, [&](const LaneReport& value) { return lane(value); })}};
   }
 
-  Json lane(const LaneSituation& each) const {
+  Json lane(const LaneReport& each) const {
     const LaneView& view = each.lane;
     return {{"index", view.index},
             {"peer", view.peer},
@@ -184,13 +184,13 @@ class StatusJson {
   }
 
   const Snapshot& snapshot_;
-  const Situation& situation_;
+  const ClusterReport& report_;
 };
 
 }  // namespace
 
-Json status_json(const Snapshot& snapshot, const Situation& situation) {
-  return StatusJson(snapshot, situation).document();
+Json status_json(const Snapshot& snapshot, const ClusterReport& report) {
+  return StatusJson(snapshot, report).document();
 }
 
 }  // namespace tutti::cli

@@ -64,7 +64,7 @@ Snapshot hung_job(int size) {
 }
 
 std::string text_of_snapshot(const Snapshot& snapshot, bool all = false) {
-  return status_text(understand(snapshot), {false, all});
+  return status_text(analyze(snapshot), {false, all});
 }
 
 TEST(StatusText, shows_ranks_what_they_are_in_and_whom_they_wait_for) {
@@ -131,7 +131,7 @@ TEST(StatusJson, holds_everything_under_stable_names) {
   last.entered = kNow - 20;
   last.done = kNow - 19;
   snapshot.processes[1].communicators[0].operations = {last};
-  const auto json = status_json(snapshot, understand(snapshot));
+  const auto json = status_json(snapshot, analyze(snapshot));
   EXPECT_EQ(json["version"], 1);
   EXPECT_EQ(json["ok"], false);
   EXPECT_EQ(json["time"], 1e9 + kNow);

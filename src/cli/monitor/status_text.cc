@@ -26,11 +26,11 @@ struct Activity {
 struct Line {
   Activity activity;
   std::vector<int> ranks;
-  const RankSituation* first = nullptr;
+  const RankReport* first = nullptr;
   double seconds = 0;
 };
 
-Activity activity_of(const CommunicatorSituation& communicator, const RankSituation& rank) {
+Activity activity_of(const CommunicatorReport& communicator, const RankReport& rank) {
   Activity activity;
   if (!rank.pending.empty()) {
     const OperationView& operation = rank.pending[0].operation;
@@ -58,7 +58,7 @@ Activity activity_of(const CommunicatorSituation& communicator, const RankSituat
 }
 
 /// How far chunks have come from and to the rank that is awaited.
-std::string links_text(const RankSituation& rank) {
+std::string links_text(const RankReport& rank) {
   const PendingView& pending = rank.pending[0];
   std::string text;
   for (const LinkView& link : rank.links) {
@@ -89,7 +89,7 @@ std::string numbers_of(const std::vector<int>& ranks) {
 
 class StatusText {
  public:
-  StatusText(const Situation& situation, const StatusStyle& style) : situation_(situation), style_(style) {}
+  StatusText(const ClusterReport& report, const StatusStyle& style) : report_(report), style_(style) {}
 
   std::string text();
 
@@ -100,34 +100,33 @@ class StatusText {
   }
   std::string painted(std::string_view text, Color color) const { return paint(text, color, style_.color); }
 
-  void job(const JobSituation& job);
-  void communicator(const CommunicatorSituation& communicator);
-  std::vector<Line> fold(const CommunicatorSituation& communicator) const;
-  void lanes(const JobSituation& job);
-  void lanes_to(const ProcessSituation& process, const std::vector<const LaneSituation*>& lanes, Table& table) const;
+  void job(const JobReport& job);
+  void communicator(const CommunicatorReport& communicator);
+  std::vector<Line> fold(const CommunicatorReport& communicator) const;
+  void lanes(const JobReport& job);
+  void lanes_to(const ProcessReport& process, const std::vector<const LaneReport*>& lanes, Table& table) const;
   void findings();
 
-  const Situation& situation_;
+  const ClusterReport& report_;
   const StatusStyle& style_;
   std::string text_;
 };
 
-std::vector<Line> StatusText::fold(const CommunicatorSituation& communicator) const {
+std::vector<Line> StatusText::fold(const CommunicatorReport& communicator) const {
   const bool folded = !style_.all && communicator.ranks.size() > kUnfolded;
   std::vector<Line> lines;
-  for (const RankSituation& rank : communicator.ranks) {
+  for (const RankReport& rank : communicator.ranks) {
     const Activity activity = activity_of(communicator, rank);
     const auto same =
         std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return folded && line.activity == activity; });
     Line& line = same != lines.end() ? *same : lines.emplace_back(Line{activity, {}, &rank, 0});
     line.ranks.push_back(rank.rank);
-    if (!rank.pending.empty())
-      line.seconds = std::max(line.seconds, situation_.now - rank.pending[0].operation.entered);
+    if (!rank.pending.empty()) line.seconds = std::max(line.seconds, report_.now - rank.pending[0].operation.entered);
   }
   return lines;
 }
 
-void StatusText::communicator(const CommunicatorSituation& communicator) {
+void StatusText::communicator(const CommunicatorReport& communicator) {
   const std::string name = communicator.name.empty() ? short_name(communicator.id) : communicator.name;
   const bool broken = communicator.state == CommunicatorRecord::broken;
   std::string line = fmt::format("  {}  {} ranks, {} host{}, {}", painted(name, Color::bold), communicator.size,
@@ -147,7 +146,7 @@ void StatusText::communicator(const CommunicatorSituation& communicator) {
                {""}});
   for (const Line& each : fold(communicator)) {
     const bool one = each.ranks.size() == 1;
-    const RankSituation& rank = *each.first;
+    const RankReport& rank = *each.first;
     const Activity& activity = each.activity;
     table.add({numbers_of(each.ranks), one ? std::to_string(rank.pid) : "", one ? std::to_string(rank.done) : "",
                activity.operation, activity.size, activity.program,
@@ -160,22 +159,22 @@ void StatusText::communicator(const CommunicatorSituation& communicator) {
 }
 
 /// Lanes of a process to one peer: a line for all where all are well.
-void StatusText::lanes_to(const ProcessSituation& process, const std::vector<const LaneSituation*>& lanes,
+void StatusText::lanes_to(const ProcessReport& process, const std::vector<const LaneReport*>& lanes,
                           Table& table) const {
   const std::string from = process.rank ? std::to_string(*process.rank) : fmt::format("pid {}", process.pid);
-  const auto is_well = [](const LaneSituation* each) {
+  const auto is_well = [](const LaneReport* each) {
     const LaneView& lane = each->lane;
     const bool starved = lane.condition == Condition::dropped && lane.cause == Cause::sender_starved;
     return lane.state == "healthy" && (lane.condition == Condition::normal || starved);
   };
   if (!style_.all && lanes.size() > 1 && std::all_of(lanes.begin(), lanes.end(), is_well)) {
     double rate = 0, usual = 0;
-    for (const LaneSituation* const each : lanes) rate += each->lane.rate, usual += each->lane.usual;
+    for (const LaneReport* const each : lanes) rate += each->lane.rate, usual += each->lane.usual;
     table.add({from, peer_of(lanes[0]->lane), fmt::format("all {}", lanes.size()), "healthy", bytes_text(rate) + "/s",
                bytes_text(usual) + "/s", "", "", ""});
     return;
   }
-  for (const LaneSituation* const each : lanes) {
+  for (const LaneReport* const each : lanes) {
     const LaneView& lane = each->lane;
     const bool normal = lane.condition == Condition::normal;
     const std::string condition = normal ? "" : fmt::format("{}: {}", name_of(lane.condition), name_of(lane.cause));
@@ -190,7 +189,7 @@ void StatusText::lanes_to(const ProcessSituation& process, const std::vector<con
   }
 }
 
-void StatusText::lanes(const JobSituation& job) {
+void StatusText::lanes(const JobReport& job) {
   Table table({{"rank", true},
                {"to"},
                {"lane", true},
@@ -201,9 +200,9 @@ void StatusText::lanes(const JobSituation& job) {
                {"address"},
                {"condition"}});
   for (const std::size_t index : job.processes) {
-    const ProcessSituation& process = situation_.processes[index];
-    std::map<std::pair<int, std::string>, std::vector<const LaneSituation*>> peers;
-    for (const LaneSituation& each : process.lanes) peers[{each.lane.peer, each.lane.peer_name}].push_back(&each);
+    const ProcessReport& process = report_.processes[index];
+    std::map<std::pair<int, std::string>, std::vector<const LaneReport*>> peers;
+    for (const LaneReport& each : process.lanes) peers[{each.lane.peer, each.lane.peer_name}].push_back(&each);
     for (const auto& [peer, lanes] : peers) lanes_to(process, lanes, table);
   }
   const std::vector<std::string> lines = table.lines("    ", style_.color);
@@ -212,7 +211,7 @@ void StatusText::lanes(const JobSituation& job) {
   say(lines);
 }
 
-void StatusText::job(const JobSituation& job) {
+void StatusText::job(const JobReport& job) {
   if (job.id == 0) {
     say(fmt::format("{} process{} without a communicator", job.processes.size(),
                     job.processes.size() == 1 ? "" : "es"));
@@ -221,33 +220,33 @@ void StatusText::job(const JobSituation& job) {
   const std::string name = job.launcher_job.empty() ? short_name(job.id) : job.launcher_job;
   say(fmt::format("{} {} ({}), {} process{} here", painted("job", Color::bold), painted(name, Color::bold), job.command,
                   job.processes.size(), job.processes.size() == 1 ? "" : "es"));
-  for (const CommunicatorSituation& each : job.communicators) communicator(each);
+  for (const CommunicatorReport& each : job.communicators) communicator(each);
   if (job.communicators.empty()) say("  all its communicators are closed");
   lanes(job);
 }
 
 void StatusText::findings() {
-  if (situation_.findings.empty()) say(painted("all is well", Color::green));
-  for (const Finding& finding : situation_.findings)
+  if (report_.findings.empty()) say(painted("all is well", Color::green));
+  for (const Finding& finding : report_.findings)
     say(fmt::format("{} {}", painted(finding.wrong ? "wrong:" : "note:", finding.wrong ? Color::red : Color::yellow),
                     finding.text));
 }
 
 std::string StatusText::text() {
-  for (const JobSituation& each : situation_.jobs) {
+  for (const JobReport& each : report_.jobs) {
     job(each);
     say("");
   }
-  if (!situation_.jobs.empty()) findings();
-  for (const std::string& problem : situation_.problems)
+  if (!report_.jobs.empty()) findings();
+  for (const std::string& problem : report_.problems)
     say(fmt::format("{} {}", painted("unread:", Color::yellow), problem));
   return text_;
 }
 
 }  // namespace
 
-std::string status_text(const Situation& situation, const StatusStyle& style) {
-  return StatusText(situation, style).text();
+std::string status_text(const ClusterReport& report, const StatusStyle& style) {
+  return StatusText(report, style).text();
 }
 
 }  // namespace tutti::cli

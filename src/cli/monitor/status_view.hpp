@@ -14,7 +14,7 @@ struct StatusStyle {
   bool all = false;  // ranks and lanes that have nothing special to them are not folded into one line
 };
 
-std::string status_text(const monitor::Situation& situation, const StatusStyle& style);
-nlohmann::ordered_json status_json(const monitor::Snapshot& snapshot, const monitor::Situation& situation);
+std::string status_text(const monitor::ClusterReport& report, const StatusStyle& style);
+nlohmann::ordered_json status_json(const monitor::Snapshot& snapshot, const monitor::ClusterReport& report);
 
 }  // namespace tutti::cli

@@ -20,8 +20,8 @@ constexpr std::size_t kSparkColumns = 32;
 
 /// What a rank has done between two looks.
 struct RankRate {
-  const CommunicatorSituation* communicator = nullptr;
-  const RankSituation* rank = nullptr;
+  const CommunicatorReport* communicator = nullptr;
+  const RankReport* rank = nullptr;
   double operations = 0, bytes = 0;  // a second
   double in_operations = 0;          // share of the time
   double waiting = 0;                // likewise
@@ -34,17 +34,17 @@ struct Sums {
   double seconds = 0, waited = 0;
 };
 
-std::map<RankKey, Sums> sums_of(const Situation& situation) {
+std::map<RankKey, Sums> sums_of(const ClusterReport& report) {
   std::map<RankKey, Sums> sums;
-  for (const JobSituation& job : situation.jobs)
-    for (const CommunicatorSituation& communicator : job.communicators)
-      for (const RankSituation& rank : communicator.ranks)
+  for (const JobReport& job : report.jobs)
+    for (const CommunicatorReport& communicator : job.communicators)
+      for (const RankReport& rank : communicator.ranks)
         sums[{communicator.id, rank.rank, rank.pid}] = {rank.operations, rank.bytes, rank.seconds, rank.waited};
   return sums;
 }
 
 /// Of the time from one look to the next, that in what is still pending; what is over is in the totals.
-double pending_since(const RankSituation& rank, double before, double now) {
+double pending_since(const RankReport& rank, double before, double now) {
   double since = now;
   if (rank.alive)
     for (const PendingView& pending : rank.pending)
@@ -52,28 +52,28 @@ double pending_since(const RankSituation& rank, double before, double now) {
   return now - since;
 }
 
-double awaited_since(const CommunicatorSituation& communicator, const RankSituation& rank, double before, double now) {
+double awaited_since(const CommunicatorReport& communicator, const RankReport& rank, double before, double now) {
   double longest = 0;
   for (const Wait& wait : communicator.waits)
     if (wait.waiter == rank.rank) longest = std::max(longest, std::min(wait.seconds, now - before));
   return longest;
 }
 
-std::vector<RankRate> rates_of(const Situation& situation, const Situation& earlier) {
-  const double elapsed = std::max(1e-3, situation.now - earlier.now);
+std::vector<RankRate> rates_of(const ClusterReport& report, const ClusterReport& earlier) {
+  const double elapsed = std::max(1e-3, report.now - earlier.now);
   const std::map<RankKey, Sums> sums = sums_of(earlier);
   std::vector<RankRate> rates;
-  for (const JobSituation& job : situation.jobs)
-    for (const CommunicatorSituation& communicator : job.communicators)
-      for (const RankSituation& rank : communicator.ranks) {
+  for (const JobReport& job : report.jobs)
+    for (const CommunicatorReport& communicator : job.communicators)
+      for (const RankReport& rank : communicator.ranks) {
         RankRate& rate = rates.emplace_back(RankRate{&communicator, &rank});
         const auto known = sums.find({communicator.id, rank.rank, rank.pid});
         const Sums before = known != sums.end() ? known->second : Sums{};
         if (rank.operations < before.operations) continue;
         rate.operations = static_cast<double>(rank.operations - before.operations) / elapsed;
         rate.bytes = static_cast<double>(rank.bytes - before.bytes) / elapsed;
-        const double pending = pending_since(rank, earlier.now, situation.now);
-        const double waiting = awaited_since(communicator, rank, earlier.now, situation.now);
+        const double pending = pending_since(rank, earlier.now, report.now);
+        const double waiting = awaited_since(communicator, rank, earlier.now, report.now);
         // An operation that began before the earlier look is counted whole when it ends.
         rate.in_operations = std::clamp((rank.seconds - before.seconds + pending) / elapsed, 0.0, 1.0);
         rate.waiting = std::clamp((rank.waited - before.waited + waiting) / elapsed, 0.0, rate.in_operations);
@@ -92,7 +92,7 @@ void sort_by(std::vector<RankRate>& rates, TopOrder order) {
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Situation& situation, bool color) {
+std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const ClusterReport& report, bool color) {
   Table table({{"communicator"},
                {"rank", true},
                {"pid", true},
@@ -104,7 +104,7 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Si
                {"for", true},
                {"waits for", true}});
   for (const RankRate& rate : rates) {
-    const RankSituation& rank = *rate.rank;
+    const RankReport& rank = *rate.rank;
     const auto& waits = rate.communicator->waits;
     const auto wait =
         std::find_if(waits.begin(), waits.end(), [&](const Wait& each) { return each.waiter == rank.rank; });
@@ -116,7 +116,7 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Si
       operation = name_of(rank.state);
     } else if (!rank.pending.empty()) {
       operation = title_of(rank.pending[0].operation);
-      lasting = duration_text(std::max(0.0, situation.now - rank.pending[0].operation.entered));
+      lasting = duration_text(std::max(0.0, report.now - rank.pending[0].operation.entered));
     }
     std::optional<Color> shade;
     if (rate.waiting > 0.5) shade = Color::yellow;
@@ -132,17 +132,17 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Si
 
 using LaneKey = std::tuple<int, std::uint32_t, std::string>;  // pid, slot, address
 
-std::map<LaneKey, std::uint64_t> brought_by(const Situation& situation) {
+std::map<LaneKey, std::uint64_t> brought_by(const ClusterReport& report) {
   std::map<LaneKey, std::uint64_t> bytes;
-  for (const ProcessSituation& process : situation.processes)
-    for (const LaneSituation& each : process.lanes)
+  for (const ProcessReport& process : report.processes)
+    for (const LaneReport& each : process.lanes)
       bytes[{process.pid, each.lane.slot, each.lane.name}] = each.lane.done_bytes + each.lane.quick_bytes;
   return bytes;
 }
 
-std::vector<std::string> lane_lines(const Situation& situation, const Situation& earlier, bool color) {
+std::vector<std::string> lane_lines(const ClusterReport& report, const ClusterReport& earlier, bool color) {
   const std::map<LaneKey, std::uint64_t> before = brought_by(earlier);
-  const double elapsed = std::max(1e-3, situation.now - earlier.now);
+  const double elapsed = std::max(1e-3, report.now - earlier.now);
   Table table({{"rank", true},
                {"to"},
                {"lane", true},
@@ -151,9 +151,9 @@ std::vector<std::string> lane_lines(const Situation& situation, const Situation&
                {"usually", true},
                {"the last chunks"},
                {"condition"}});
-  for (const ProcessSituation& process : situation.processes) {
+  for (const ProcessReport& process : report.processes) {
     if (!process.alive) continue;
-    for (const LaneSituation& each : process.lanes) {
+    for (const LaneReport& each : process.lanes) {
       const LaneView& lane = each.lane;
       const auto known = before.find({process.pid, lane.slot, lane.name});
       const std::uint64_t bytes = lane.done_bytes + lane.quick_bytes;
@@ -201,28 +201,27 @@ std::string sparkline(const std::vector<double>& values, std::size_t columns) {
 }
 
 TopFrame top_frame(const Snapshot& before, const Snapshot& now, const TopStyle& style) {
-  const Situation earlier = understand(before);
-  const Situation situation = understand(now);
-  std::vector<RankRate> rates = rates_of(situation, earlier);
+  const ClusterReport earlier = analyze(before);
+  const ClusterReport report = analyze(now);
+  std::vector<RankRate> rates = rates_of(report, earlier);
   sort_by(rates, style.order);
   const auto total = [&](double RankRate::*member) {
     return std::accumulate(rates.begin(), rates.end(), 0.0,
                            [&](double sum, const RankRate& rate) { return sum + rate.*member; });
   };
-  const auto wrong = std::count_if(situation.findings.begin(), situation.findings.end(),
+  const auto wrong = std::count_if(report.findings.begin(), report.findings.end(),
                                    [](const Finding& finding) { return finding.wrong; });
   TopFrame frame;
-  frame.head.push_back(fmt::format("tutti top: {} processes, {} ranks; {:.0f} op/s, {}/s; {}",
-                                   situation.processes.size(), rates.size(), total(&RankRate::operations),
-                                   bytes_text(total(&RankRate::bytes)),
+  frame.head.push_back(fmt::format("tutti top: {} processes, {} ranks; {:.0f} op/s, {}/s; {}", report.processes.size(),
+                                   rates.size(), total(&RankRate::operations), bytes_text(total(&RankRate::bytes)),
                                    wrong == 0 ? paint("all is well", Color::green, style.color)
                                               : paint(fmt::format("{} wrong", wrong), Color::red, style.color)));
-  frame.body = rank_lines(rates, situation, style.color);
-  const std::vector<std::string> lanes = lane_lines(situation, earlier, style.color);
+  frame.body = rank_lines(rates, report, style.color);
+  const std::vector<std::string> lanes = lane_lines(report, earlier, style.color);
   if (!lanes.empty()) frame.body.push_back("");
   frame.body.insert(frame.body.end(), lanes.begin(), lanes.end());
-  if (!situation.findings.empty()) frame.body.push_back("");
-  for (const Finding& finding : situation.findings)
+  if (!report.findings.empty()) frame.body.push_back("");
+  for (const Finding& finding : report.findings)
     frame.body.push_back(paint(finding.text, finding.wrong ? Color::red : Color::yellow, style.color));
   return frame;
 }

@@ -11,8 +11,8 @@ namespace {
 
 bool is_collective(const OperationView& operation) { return operation.collective != Collective::point_to_point; }
 
-RankSituation rank_of(const CommunicatorView& view, const ProcessView& process, std::size_t index) {
-  RankSituation rank;
+RankReport rank_of(const CommunicatorView& view, const ProcessView& process, std::size_t index) {
+  RankReport rank;
   rank.rank = view.rank;
   rank.process = index;
   rank.pid = process.pid;
@@ -42,8 +42,8 @@ RankSituation rank_of(const CommunicatorView& view, const ProcessView& process, 
   return rank;
 }
 
-ProcessSituation process_of(const ProcessView& view) {
-  ProcessSituation process;
+ProcessReport process_of(const ProcessView& view) {
+  ProcessReport process;
   process.file = view.file;
   process.host = view.host;
   process.command = view.command;
@@ -64,19 +64,19 @@ ProcessSituation process_of(const ProcessView& view) {
 }
 
 /// Where two processes claim a rank, the one that lives; of two that do not, the later.
-void seat(CommunicatorSituation& communicator, RankSituation rank) {
+void seat(CommunicatorReport& communicator, RankReport rank) {
   const auto place = std::lower_bound(communicator.ranks.begin(), communicator.ranks.end(), rank.rank,
-                                      [](const RankSituation& each, int number) { return each.rank < number; });
+                                      [](const RankReport& each, int number) { return each.rank < number; });
   if (place == communicator.ranks.end() || place->rank != rank.rank)
     communicator.ranks.insert(place, std::move(rank));
   else if (rank.alive || !place->alive)
     *place = std::move(rank);
 }
 
-CommunicatorSituation& find_communicator(JobSituation& job, const CommunicatorView& view) {
-  for (CommunicatorSituation& each : job.communicators)
+CommunicatorReport& find_communicator(JobReport& job, const CommunicatorView& view) {
+  for (CommunicatorReport& each : job.communicators)
     if (each.id == view.id) return each;
-  CommunicatorSituation communicator;
+  CommunicatorReport communicator;
   communicator.id = view.id;
   communicator.name = view.name;
   communicator.size = view.size;
@@ -85,44 +85,44 @@ CommunicatorSituation& find_communicator(JobSituation& job, const CommunicatorVi
   return job.communicators.back();
 }
 
-JobSituation& find_job(Situation& situation, std::uint64_t id, const ProcessSituation& process) {
-  for (JobSituation& each : situation.jobs)
+JobReport& find_job(ClusterReport& report, std::uint64_t id, const ProcessReport& process) {
+  for (JobReport& each : report.jobs)
     if (each.id == id) return each;
-  situation.jobs.push_back({id, process.launcher_job, process.command, {}, {}});
-  return situation.jobs.back();
+  report.jobs.push_back({id, process.launcher_job, process.command, {}, {}});
+  return report.jobs.back();
 }
 
-void take_in(Situation& situation, const ProcessView& view, const SituationOptions& options) {
-  const std::size_t index = situation.processes.size();
-  situation.processes.push_back(process_of(view));
-  const auto belongs = [&](JobSituation& job) {
+void take_in(ClusterReport& report, const ProcessView& view, const ReportOptions& options) {
+  const std::size_t index = report.processes.size();
+  report.processes.push_back(process_of(view));
+  const auto belongs = [&](JobReport& job) {
     if (job.processes.empty() || job.processes.back() != index) job.processes.push_back(index);
   };
   for (const CommunicatorView& each : view.communicators) {
-    JobSituation& job = find_job(situation, each.job, situation.processes[index]);
+    JobReport& job = find_job(report, each.job, report.processes[index]);
     belongs(job);
-    if (each.id == each.job) situation.processes[index].rank = each.rank;
+    if (each.id == each.job) report.processes[index].rank = each.rank;
     if (each.state == CommunicatorRecord::closed && !options.with_closed) continue;
-    CommunicatorSituation& communicator = find_communicator(job, each);
+    CommunicatorReport& communicator = find_communicator(job, each);
     // A record that contradicts the others of its communicator is not one of it.
     if (each.size == communicator.size) seat(communicator, rank_of(each, view, index));
   }
-  if (view.communicators.empty()) belongs(find_job(situation, 0, situation.processes[index]));
+  if (view.communicators.empty()) belongs(find_job(report, 0, report.processes[index]));
 }
 
-CommunicatorRecord::State state_of(const CommunicatorSituation& communicator) {
+CommunicatorRecord::State state_of(const CommunicatorReport& communicator) {
   const auto any = [&](CommunicatorRecord::State state) {
     return std::any_of(communicator.ranks.begin(), communicator.ranks.end(),
-                       [&](const RankSituation& rank) { return rank.state == state; });
+                       [&](const RankReport& rank) { return rank.state == state; });
   };
   if (any(CommunicatorRecord::broken)) return CommunicatorRecord::broken;
   return any(CommunicatorRecord::alive) ? CommunicatorRecord::alive : CommunicatorRecord::closed;
 }
 
-std::vector<RankRange> not_seen(const CommunicatorSituation& communicator) {
+std::vector<RankRange> not_seen(const CommunicatorReport& communicator) {
   std::vector<RankRange> ranges;
   int next = 0;
-  for (const RankSituation& rank : communicator.ranks) {
+  for (const RankReport& rank : communicator.ranks) {
     if (rank.rank > next) ranges.push_back({next, rank.rank - 1});
     next = rank.rank + 1;
   }
@@ -132,31 +132,31 @@ std::vector<RankRange> not_seen(const CommunicatorSituation& communicator) {
 
 }  // namespace
 
-bool Situation::is_wrong() const {
+bool ClusterReport::is_wrong() const {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.wrong; });
 }
 
-const RankSituation* find_rank(const CommunicatorSituation& communicator, int rank) {
+const RankReport* find_rank(const CommunicatorReport& communicator, int rank) {
   const auto place = std::lower_bound(communicator.ranks.begin(), communicator.ranks.end(), rank,
-                                      [](const RankSituation& each, int number) { return each.rank < number; });
+                                      [](const RankReport& each, int number) { return each.rank < number; });
   return place != communicator.ranks.end() && place->rank == rank ? &*place : nullptr;
 }
 
-Situation understand(const Snapshot& snapshot, const SituationOptions& options) {
-  Situation situation;
-  situation.now = snapshot.now;
-  situation.problems = snapshot.problems;
-  for (const ProcessView& process : snapshot.processes) take_in(situation, process, options);
-  for (JobSituation& job : situation.jobs)
-    for (CommunicatorSituation& communicator : job.communicators) {
+ClusterReport analyze(const Snapshot& snapshot, const ReportOptions& options) {
+  ClusterReport report;
+  report.now = snapshot.now;
+  report.problems = snapshot.problems;
+  for (const ProcessView& process : snapshot.processes) take_in(report, process, options);
+  for (JobReport& job : report.jobs)
+    for (CommunicatorReport& communicator : job.communicators) {
       communicator.state = state_of(communicator);
       communicator.not_seen = not_seen(communicator);
       find_waits(communicator, snapshot.now);
       find_stragglers(communicator);
       find_mismatches(communicator);
     }
-  judge(situation, options);
-  return situation;
+  judge(report, options);
+  return report;
 }
 
 }  // namespace tutti::monitor

@@ -20,9 +20,9 @@ struct RankRange {
   int last = 0;
 };
 
-struct RankSituation {
+struct RankReport {
   int rank = 0;
-  std::size_t process = 0;  // index in Situation::processes
+  std::size_t process = 0;  // index in ClusterReport::processes
   int pid = 0;
   bool alive = false;
   bool stopped = false;  // by a signal, or a debugger
@@ -74,12 +74,12 @@ struct Mismatch {
   std::string text;
 };
 
-struct CommunicatorSituation {
+struct CommunicatorReport {
   std::uint64_t id = 0;
   std::string name;
   int size = 0, hosts = 0;
   CommunicatorRecord::State state{};  // broken if it is for any rank, else alive if it is for any
-  std::vector<RankSituation> ranks;   // those recorded here, in order
+  std::vector<RankReport> ranks;      // those recorded here, in order
   std::vector<RankRange> not_seen;
   std::vector<Wait> waits;
   std::vector<Blocker> blockers;
@@ -87,25 +87,25 @@ struct CommunicatorSituation {
   std::vector<Mismatch> mismatches;
 };
 
-struct LaneSituation {
+struct LaneReport {
   LaneView lane;
   double share = 0;  // of the bytes to this peer
 };
 
-struct ProcessSituation {
+struct ProcessReport {
   std::string file, host, command, launcher_job;
   int pid = 0;
   bool alive = false, ended = false;
   std::uint32_t lost_communicators = 0, lost_lanes = 0;
   std::optional<int> rank;  // in the communicator that the job began with
-  std::vector<LaneSituation> lanes;
+  std::vector<LaneReport> lanes;
 };
 
-struct JobSituation {
+struct JobReport {
   std::uint64_t id = 0;  // 0: processes without a communicator
   std::string launcher_job, command;
-  std::vector<CommunicatorSituation> communicators;
-  std::vector<std::size_t> processes;  // indices in Situation::processes
+  std::vector<CommunicatorReport> communicators;
+  std::vector<std::size_t> processes;  // indices in ClusterReport::processes
 };
 
 /// Something a person should know, as a sentence.
@@ -114,23 +114,23 @@ struct Finding {
   std::string text;
 };
 
-struct Situation {
+struct ClusterReport {
   double now = 0;
-  std::vector<ProcessSituation> processes;
-  std::vector<JobSituation> jobs;
+  std::vector<ProcessReport> processes;
+  std::vector<JobReport> jobs;
   std::vector<Finding> findings;  // wrong ones first
   std::vector<std::string> problems;
 
   bool is_wrong() const;
 };
 
-struct SituationOptions {
+struct ReportOptions {
   double late = 10;          // seconds of waiting after which a rank is late
   bool with_closed = false;  // also communicators that are closed
 };
 
-/// `snapshot`: with its operations.
-Situation understand(const Snapshot& snapshot, const SituationOptions& options = {});
+/// Works the report out. `snapshot`: with its operations.
+ClusterReport analyze(const Snapshot& snapshot, const ReportOptions& options = {});
 
 const char* name_of(Blocker::Why why);
 

@@ -1,4 +1,4 @@
-// How a situation is worked out, part by part: each takes a communicator whose ranks are filled in. Pure.
+// How a report is worked out, part by part: each takes a communicator whose ranks are filled in. Pure.
 #pragma once
 
 #include "monitor/read/cluster_report.hpp"
@@ -6,13 +6,13 @@
 namespace tutti::monitor {
 
 /// Fills in `waits` and `blockers`.
-void find_waits(CommunicatorSituation& communicator, double now);
-void find_stragglers(CommunicatorSituation& communicator);
-void find_mismatches(CommunicatorSituation& communicator);
+void find_waits(CommunicatorReport& communicator, double now);
+void find_stragglers(CommunicatorReport& communicator);
+void find_mismatches(CommunicatorReport& communicator);
 /// Sentences on all of it.
-void judge(Situation& situation, const SituationOptions& options);
+void judge(ClusterReport& report, const ReportOptions& options);
 
 /// Null: it is not recorded here.
-const RankSituation* find_rank(const CommunicatorSituation& communicator, int rank);
+const RankReport* find_rank(const CommunicatorReport& communicator, int rank);
 
 }  // namespace tutti::monitor

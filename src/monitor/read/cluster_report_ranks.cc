@@ -34,9 +34,9 @@ struct Stay {
 };
 
 /// How long each rank was in each operation that all recorded ranks have done.
-std::map<std::uint32_t, std::vector<Stay>> shared_operations(const CommunicatorSituation& communicator) {
+std::map<std::uint32_t, std::vector<Stay>> shared_operations(const CommunicatorReport& communicator) {
   std::map<std::uint32_t, std::vector<Stay>> stays;
-  for (const RankSituation& rank : communicator.ranks)
+  for (const RankReport& rank : communicator.ranks)
     for (const OperationView& operation : rank.recent)
       if (leaves_together(operation.collective) && !operation.failed)
         stays[operation.number].push_back({rank.rank, operation.done - operation.entered});
@@ -53,7 +53,7 @@ std::string call_text(const OperationView& operation) {
 }
 
 /// What a rank called under this number; null where that is not known.
-const OperationView* called(const RankSituation& rank, std::uint32_t number) {
+const OperationView* called(const RankReport& rank, std::uint32_t number) {
   const auto fits = [&](const OperationView& operation) {
     return operation.collective != Collective::point_to_point && operation.number == number;
   };
@@ -69,9 +69,9 @@ struct Called {
   std::vector<int> ranks;
 };
 
-void compare_calls(CommunicatorSituation& communicator, std::uint32_t number) {
+void compare_calls(CommunicatorReport& communicator, std::uint32_t number) {
   std::map<std::uint32_t, Called> calls;  // by signature
-  for (const RankSituation& rank : communicator.ranks)
+  for (const RankReport& rank : communicator.ranks)
     if (const OperationView* const operation = called(rank, number)) {
       calls[operation->signature].operation = operation;
       calls[operation->signature].ranks.push_back(rank.rank);
@@ -91,7 +91,7 @@ void compare_calls(CommunicatorSituation& communicator, std::uint32_t number) {
 
 }  // namespace
 
-void find_stragglers(CommunicatorSituation& communicator) {
+void find_stragglers(CommunicatorReport& communicator) {
   if (communicator.ranks.size() < 2) return;
   auto shared = shared_operations(communicator);
   std::map<int, Straggler> found;
@@ -114,9 +114,9 @@ void find_stragglers(CommunicatorSituation& communicator) {
   }
 }
 
-void find_mismatches(CommunicatorSituation& communicator) {
+void find_mismatches(CommunicatorReport& communicator) {
   std::vector<std::uint32_t> numbers;
-  for (const RankSituation& rank : communicator.ranks)
+  for (const RankReport& rank : communicator.ranks)
     for (const PendingView& pending : rank.pending)
       if (pending.operation.collective != Collective::point_to_point) numbers.push_back(pending.operation.number);
   std::sort(numbers.begin(), numbers.end());

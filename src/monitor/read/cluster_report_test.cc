@@ -57,97 +57,97 @@ ProcessView that_did(int rank, int size, std::uint32_t number, double seconds_ag
   return view;
 }
 
-Situation of(std::vector<ProcessView> processes) {
+ClusterReport of(std::vector<ProcessView> processes) {
   Snapshot snapshot;
   snapshot.now = kNow;
   snapshot.processes = std::move(processes);
-  return understand(snapshot);
+  return analyze(snapshot);
 }
 
-const CommunicatorSituation& world(const Situation& situation) { return situation.jobs.at(0).communicators.at(0); }
+const CommunicatorReport& world(const ClusterReport& report) { return report.jobs.at(0).communicators.at(0); }
 
-TEST(Situation, gathers_ranks_into_communicators_and_jobs) {
-  const Situation situation = of({process(1, 8), process(0, 8), process(5, 8)});
-  ASSERT_EQ(situation.jobs.size(), 1U);
-  ASSERT_EQ(situation.jobs[0].communicators.size(), 1U);
-  EXPECT_EQ(world(situation).ranks.size(), 3U);
-  EXPECT_EQ(world(situation).ranks[2].rank, 5);
-  EXPECT_EQ(text_of(world(situation).not_seen), "2-4, 6-7");
-  EXPECT_FALSE(situation.is_wrong());
+TEST(ClusterReport, gathers_ranks_into_communicators_and_jobs) {
+  const ClusterReport report = of({process(1, 8), process(0, 8), process(5, 8)});
+  ASSERT_EQ(report.jobs.size(), 1U);
+  ASSERT_EQ(report.jobs[0].communicators.size(), 1U);
+  EXPECT_EQ(world(report).ranks.size(), 3U);
+  EXPECT_EQ(world(report).ranks[2].rank, 5);
+  EXPECT_EQ(text_of(world(report).not_seen), "2-4, 6-7");
+  EXPECT_FALSE(report.is_wrong());
 }
 
-TEST(Situation, names_the_rank_that_has_not_entered_and_not_those_that_wait) {
+TEST(ClusterReport, names_the_rank_that_has_not_entered_and_not_those_that_wait) {
   // A ring: 3 waits for 2, 0 for 3, 1 for 0.
-  const Situation situation = of({that_waits(0, 4, 17, 3, 12), that_waits(1, 4, 17, 0, 12), that_did(2, 4, 16, 12.5),
-                                  that_waits(3, 4, 17, 2, 12)});
-  ASSERT_EQ(world(situation).blockers.size(), 1U);
-  const Blocker& blocker = world(situation).blockers[0];
+  const ClusterReport report = of({that_waits(0, 4, 17, 3, 12), that_waits(1, 4, 17, 0, 12), that_did(2, 4, 16, 12.5),
+                                   that_waits(3, 4, 17, 2, 12)});
+  ASSERT_EQ(world(report).blockers.size(), 1U);
+  const Blocker& blocker = world(report).blockers[0];
   EXPECT_EQ(blocker.rank, 2);
   EXPECT_EQ(blocker.why, Blocker::Why::not_entered);
   EXPECT_EQ(blocker.waiters, (std::vector<int>{0, 1, 3}));
   EXPECT_EQ(blocker.text, "has not entered all_reduce #17 yet: last done all_reduce #16, 12.5 s ago");
-  ASSERT_TRUE(situation.is_wrong());
-  EXPECT_EQ(situation.findings[0].text,
+  ASSERT_TRUE(report.is_wrong());
+  EXPECT_EQ(report.findings[0].text,
             "world: rank 2 has not entered all_reduce #17 yet: last done all_reduce #16, 12.5 s ago; ranks 0-1, 3 wait "
             "for it, for 12.0 s");
 }
 
-TEST(Situation, names_all_that_are_absent_though_only_the_first_is_awaited) {
-  const Situation situation =
+TEST(ClusterReport, names_all_that_are_absent_though_only_the_first_is_awaited) {
+  const ClusterReport report =
       of({that_waits(0, 4, 17, 1, 3), that_did(1, 4, 16, 3), that_did(2, 4, 15, 4), that_waits(3, 4, 17, 1, 3)});
-  ASSERT_EQ(world(situation).blockers.size(), 2U);
-  EXPECT_EQ(world(situation).blockers[1].rank, 2);
-  EXPECT_FALSE(situation.is_wrong()) << "three seconds are not yet late";
-  EXPECT_EQ(situation.findings.size(), 2U);
+  ASSERT_EQ(world(report).blockers.size(), 2U);
+  EXPECT_EQ(world(report).blockers[1].rank, 2);
+  EXPECT_FALSE(report.is_wrong()) << "three seconds are not yet late";
+  EXPECT_EQ(report.findings.size(), 2U);
 }
 
-TEST(Situation, says_nothing_of_waits_that_have_just_begun) {
-  const Situation situation = of({that_waits(0, 2, 17, 1, 0.01), that_did(1, 2, 16, 0.02)});
-  EXPECT_EQ(world(situation).waits.size(), 1U);
-  EXPECT_TRUE(situation.findings.empty());
+TEST(ClusterReport, says_nothing_of_waits_that_have_just_begun) {
+  const ClusterReport report = of({that_waits(0, 2, 17, 1, 0.01), that_did(1, 2, 16, 0.02)});
+  EXPECT_EQ(world(report).waits.size(), 1U);
+  EXPECT_TRUE(report.findings.empty());
 }
 
-TEST(Situation, takes_no_wait_for_one_that_is_over) {
+TEST(ClusterReport, takes_no_wait_for_one_that_is_over) {
   ProcessView gone_on = that_waits(0, 2, 17, 1, 20);
   gone_on.communicators[0].pending[0].workers[0].steps_done = 4;
   EXPECT_TRUE(world(of({gone_on, process(1, 2)})).waits.empty());
 }
 
-TEST(Situation, follows_a_chain_to_a_rank_of_another_host) {
-  const Situation situation = of({that_waits(0, 4, 17, 1, 20), that_waits(1, 4, 17, 3, 20)});
-  ASSERT_EQ(world(situation).blockers.size(), 1U);
-  EXPECT_EQ(world(situation).blockers[0].rank, 3);
-  EXPECT_EQ(world(situation).blockers[0].why, Blocker::Why::not_seen);
+TEST(ClusterReport, follows_a_chain_to_a_rank_of_another_host) {
+  const ClusterReport report = of({that_waits(0, 4, 17, 1, 20), that_waits(1, 4, 17, 3, 20)});
+  ASSERT_EQ(world(report).blockers.size(), 1U);
+  EXPECT_EQ(world(report).blockers[0].rank, 3);
+  EXPECT_EQ(world(report).blockers[0].why, Blocker::Why::not_seen);
 }
 
-TEST(Situation, tells_a_circle_apart_from_a_rank_at_work) {
-  const Situation circle = of({that_waits(0, 2, 17, 1, 20), that_waits(1, 2, 17, 0, 20)});
+TEST(ClusterReport, tells_a_circle_apart_from_a_rank_at_work) {
+  const ClusterReport circle = of({that_waits(0, 2, 17, 1, 20), that_waits(1, 2, 17, 0, 20)});
   ASSERT_EQ(world(circle).blockers.size(), 1U);
   EXPECT_EQ(world(circle).blockers[0].why, Blocker::Why::circle);
   EXPECT_EQ(world(circle).blockers[0].text, "ranks 0-1 wait for one another, and nothing moves");
-  const Situation work = of({that_waits(0, 2, 17, 1, 20), that_waits(1, 2, 17, -1, 20)});
+  const ClusterReport work = of({that_waits(0, 2, 17, 1, 20), that_waits(1, 2, 17, -1, 20)});
   ASSERT_EQ(world(work).blockers.size(), 1U);
   EXPECT_EQ(world(work).blockers[0].why, Blocker::Why::at_work);
   EXPECT_EQ(world(work).blockers[0].text, "is at work in all_reduce #17, worker 0 step 3");
 }
 
-TEST(Situation, says_where_a_process_was_killed) {
+TEST(ClusterReport, says_where_a_process_was_killed) {
   ProcessView killed = that_waits(1, 2, 17, -1, 0);
   killed.alive = false;
-  const Situation situation = of({that_waits(0, 2, 17, 1, 0.5), killed});
-  ASSERT_TRUE(situation.is_wrong());
-  EXPECT_EQ(situation.findings[0].text, "world: rank 1 (pid 101) was killed in all_reduce #17, worker 0 step 3");
-  EXPECT_EQ(world(situation).blockers.at(0).why, Blocker::Why::killed);
+  const ClusterReport report = of({that_waits(0, 2, 17, 1, 0.5), killed});
+  ASSERT_TRUE(report.is_wrong());
+  EXPECT_EQ(report.findings[0].text, "world: rank 1 (pid 101) was killed in all_reduce #17, worker 0 step 3");
+  EXPECT_EQ(world(report).blockers.at(0).why, Blocker::Why::killed);
 }
 
-TEST(Situation, believes_the_living_where_two_processes_claim_a_rank) {
+TEST(ClusterReport, believes_the_living_where_two_processes_claim_a_rank) {
   ProcessView killed = process(0, 2);
   killed.alive = false;
   killed.pid = 999;
   for (const auto& order : {std::vector{killed, process(0, 2)}, std::vector{process(0, 2), killed}}) {
-    const Situation situation = of(order);
-    ASSERT_EQ(world(situation).ranks.size(), 1U);
-    EXPECT_EQ(world(situation).ranks[0].pid, 100);
+    const ClusterReport report = of(order);
+    ASSERT_EQ(world(report).ranks.size(), 1U);
+    EXPECT_EQ(world(report).ranks[0].pid, 100);
   }
 }
 
@@ -162,25 +162,25 @@ ProcessView with_stays(int rank, int size, double seconds, Collective collective
   return view;
 }
 
-TEST(Situation, finds_the_straggler_by_how_short_it_was_in_the_operations_of_all) {
-  const Situation situation = of({with_stays(0, 3, 0.010), with_stays(1, 3, 0.002), with_stays(2, 3, 0.012)});
-  ASSERT_EQ(world(situation).stragglers.size(), 1U);
-  const Straggler& straggler = world(situation).stragglers[0];
+TEST(ClusterReport, finds_the_straggler_by_how_short_it_was_in_the_operations_of_all) {
+  const ClusterReport report = of({with_stays(0, 3, 0.010), with_stays(1, 3, 0.002), with_stays(2, 3, 0.012)});
+  ASSERT_EQ(world(report).stragglers.size(), 1U);
+  const Straggler& straggler = world(report).stragglers[0];
   EXPECT_EQ(straggler.rank, 1);
   EXPECT_EQ(straggler.times, 8);
   EXPECT_EQ(straggler.of, 8);
   EXPECT_NEAR(straggler.late, 0.010, 0.0021);
-  EXPECT_FALSE(situation.is_wrong());
+  EXPECT_FALSE(report.is_wrong());
 }
 
-TEST(Situation, finds_no_straggler_among_equals_nor_where_ranks_may_leave_early) {
+TEST(ClusterReport, finds_no_straggler_among_equals_nor_where_ranks_may_leave_early) {
   EXPECT_TRUE(world(of({with_stays(0, 2, 0.010), with_stays(1, 2, 0.0099)})).stragglers.empty());
   EXPECT_TRUE(
       world(of({with_stays(0, 2, 0.010, Collective::broadcast), with_stays(1, 2, 0.002, Collective::broadcast)}))
           .stragglers.empty());
 }
 
-TEST(Situation, finds_no_straggler_where_each_is_the_last_every_other_time) {
+TEST(ClusterReport, finds_no_straggler_where_each_is_the_last_every_other_time) {
   ProcessView one = with_stays(0, 2, 0.010);
   ProcessView other = with_stays(1, 2, 0.010);
   for (std::size_t i = 0; i < 8; ++i) {
@@ -190,16 +190,16 @@ TEST(Situation, finds_no_straggler_where_each_is_the_last_every_other_time) {
   EXPECT_TRUE(world(of({one, other})).stragglers.empty());
 }
 
-TEST(Situation, sees_that_ranks_called_different_operations_under_one_number) {
+TEST(ClusterReport, sees_that_ranks_called_different_operations_under_one_number) {
   ProcessView other = that_waits(2, 3, 17, 0, 1);
   other.communicators[0].pending[0].operation.collective = Collective::broadcast;
   other.communicators[0].pending[0].operation.signature = 6;
-  const Situation situation = of({that_waits(0, 3, 17, 2, 1), that_waits(1, 3, 17, 2, 1), other});
-  ASSERT_EQ(world(situation).mismatches.size(), 1U);
-  EXPECT_EQ(world(situation).mismatches[0].ranks, std::vector<int>{2});
-  EXPECT_EQ(world(situation).mismatches[0].text,
+  const ClusterReport report = of({that_waits(0, 3, 17, 2, 1), that_waits(1, 3, 17, 2, 1), other});
+  ASSERT_EQ(world(report).mismatches.size(), 1U);
+  EXPECT_EQ(world(report).mismatches[0].ranks, std::vector<int>{2});
+  EXPECT_EQ(world(report).mismatches[0].text,
             "as #17 rank 2 called broadcast of 8.2 kB int8 with root 0, ranks 0-1 all_reduce of 8.2 kB int8 sum");
-  EXPECT_TRUE(situation.is_wrong());
+  EXPECT_TRUE(report.is_wrong());
 }
 
 LaneView lane(std::uint32_t index, std::uint64_t bytes) {
@@ -213,7 +213,7 @@ LaneView lane(std::uint32_t index, std::uint64_t bytes) {
   return view;
 }
 
-TEST(Situation, judges_lanes_by_state_and_condition_and_tells_their_shares) {
+TEST(ClusterReport, judges_lanes_by_state_and_condition_and_tells_their_shares) {
   ProcessView view = process(0, 2);
   view.lanes = {lane(0, 100), lane(1, 200), lane(2, 100)};
   view.lanes[0].state = "held down";
@@ -223,17 +223,17 @@ TEST(Situation, judges_lanes_by_state_and_condition_and_tells_their_shares) {
   view.lanes[1].cause = Cause::path_congested;
   view.lanes[1].rate = 5e8;
   view.lanes[1].usual = 1e9;
-  const Situation situation = of({view});
-  EXPECT_EQ(situation.processes[0].lanes[1].share, 0.5);
-  ASSERT_EQ(situation.findings.size(), 2U);
-  EXPECT_TRUE(situation.findings[0].wrong);
-  EXPECT_EQ(situation.findings[0].text, "rank 0: lane 0 to rank 1 (tcp) is held down for 2.0 s: no carrier");
-  EXPECT_FALSE(situation.findings[1].wrong);
-  EXPECT_EQ(situation.findings[1].text,
+  const ClusterReport report = of({view});
+  EXPECT_EQ(report.processes[0].lanes[1].share, 0.5);
+  ASSERT_EQ(report.findings.size(), 2U);
+  EXPECT_TRUE(report.findings[0].wrong);
+  EXPECT_EQ(report.findings[0].text, "rank 0: lane 0 to rank 1 (tcp) is held down for 2.0 s: no carrier");
+  EXPECT_FALSE(report.findings[1].wrong);
+  EXPECT_EQ(report.findings[1].text,
             "rank 0: lane 1 to rank 1 (tcp) has dropped: 500 MB/s, usually 1.0 GB/s (path_congested)");
 }
 
-TEST(Situation, does_not_blame_a_lane_that_was_given_less_to_send) {
+TEST(ClusterReport, does_not_blame_a_lane_that_was_given_less_to_send) {
   ProcessView view = process(0, 2);
   view.lanes = {lane(0, 100)};
   view.lanes[0].condition = Condition::dropped;
@@ -241,13 +241,13 @@ TEST(Situation, does_not_blame_a_lane_that_was_given_less_to_send) {
   EXPECT_TRUE(of({view}).findings.empty());
 }
 
-TEST(Situation, leaves_closed_communicators_out_unless_they_are_asked_for) {
+TEST(ClusterReport, leaves_closed_communicators_out_unless_they_are_asked_for) {
   ProcessView view = process(0, 2);
   view.communicators[0].state = CommunicatorRecord::closed;
   Snapshot snapshot;
   snapshot.processes = {view};
-  EXPECT_TRUE(understand(snapshot).jobs.at(0).communicators.empty());
-  EXPECT_EQ(understand(snapshot, {.with_closed = true}).jobs.at(0).communicators.size(), 1U);
+  EXPECT_TRUE(analyze(snapshot).jobs.at(0).communicators.empty());
+  EXPECT_EQ(analyze(snapshot, {.with_closed = true}).jobs.at(0).communicators.size(), 1U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Situations in words.
+// The sentences of a report.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,34 +13,34 @@ constexpr double kWorthKnowing = 1;  // seconds of waiting
 
 class Judge {
  public:
-  Judge(Situation& situation, const SituationOptions& options) : situation_(situation), options_(options) {}
+  Judge(ClusterReport& report, const ReportOptions& options) : report_(report), options_(options) {}
 
-  void communicator(const CommunicatorSituation& communicator);
-  void process(const ProcessSituation& process);
+  void communicator(const CommunicatorReport& communicator);
+  void process(const ProcessReport& process);
 
  private:
-  void tell(bool wrong, std::string text) { situation_.findings.push_back({wrong, std::move(text)}); }
-  void broken_or_killed(const CommunicatorSituation& communicator, const std::string& name);
-  void lane(const ProcessSituation& process, const LaneView& lane);
+  void tell(bool wrong, std::string text) { report_.findings.push_back({wrong, std::move(text)}); }
+  void broken_or_killed(const CommunicatorReport& communicator, const std::string& name);
+  void lane(const ProcessReport& process, const LaneView& lane);
 
-  Situation& situation_;
-  const SituationOptions& options_;
+  ClusterReport& report_;
+  const ReportOptions& options_;
 };
 
-std::string name_of(const CommunicatorSituation& communicator) {
+std::string name_of(const CommunicatorReport& communicator) {
   return communicator.name.empty() ? fmt::format("communicator {}", short_name(communicator.id)) : communicator.name;
 }
 
-std::string died_text(const RankSituation& rank) {
+std::string died_text(const RankReport& rank) {
   if (!rank.pending.empty())
     return fmt::format("in {}, {}", title_of(rank.pending[0].operation), steps_of(rank.pending[0]));
   return rank.last_done ? fmt::format("after {}", title_of(*rank.last_done)) : "before its first operation";
 }
 
-void Judge::broken_or_killed(const CommunicatorSituation& communicator, const std::string& name) {
+void Judge::broken_or_killed(const CommunicatorReport& communicator, const std::string& name) {
   std::vector<int> broken;
   std::string error;
-  for (const RankSituation& rank : communicator.ranks) {
+  for (const RankReport& rank : communicator.ranks) {
     if (rank.state == CommunicatorRecord::broken) {
       broken.push_back(rank.rank);
       if (error.empty()) error = rank.error;
@@ -51,7 +51,7 @@ void Judge::broken_or_killed(const CommunicatorSituation& communicator, const st
   if (!broken.empty()) tell(true, fmt::format("{}: broken on {}: {}", name, text_of(broken), error));
 }
 
-void Judge::communicator(const CommunicatorSituation& communicator) {
+void Judge::communicator(const CommunicatorReport& communicator) {
   const std::string name = name_of(communicator);
   broken_or_killed(communicator, name);
   for (const Mismatch& mismatch : communicator.mismatches) tell(true, fmt::format("{}: {}", name, mismatch.text));
@@ -70,11 +70,11 @@ void Judge::communicator(const CommunicatorSituation& communicator) {
                             each.times, each.of, duration_text(each.late)));
 }
 
-void Judge::lane(const ProcessSituation& process, const LaneView& lane) {
+void Judge::lane(const ProcessReport& process, const LaneView& lane) {
   const std::string who =
       fmt::format("{}lane {} to {} ({})", process.rank ? fmt::format("rank {}: ", *process.rank) : "", lane.index,
                   peer_of(lane), lane.name);
-  const std::string lasting = duration_text(std::max(0.0, situation_.now - lane.since));
+  const std::string lasting = duration_text(std::max(0.0, report_.now - lane.since));
   if (lane.state == "dead" || lane.state == "held down" || (lane.state == "probing" && !lane.reason.empty()))
     tell(true, fmt::format("{} is {} for {}: {}", who, lane.state, lasting, lane.reason));
   else if (lane.state == "suspect")
@@ -87,9 +87,9 @@ void Judge::lane(const ProcessSituation& process, const LaneView& lane) {
                             bytes_text(lane.rate), bytes_text(lane.usual), monitor::name_of(lane.cause)));
 }
 
-void Judge::process(const ProcessSituation& process) {
+void Judge::process(const ProcessReport& process) {
   if (process.alive)
-    for (const LaneSituation& each : process.lanes) lane(process, each.lane);
+    for (const LaneReport& each : process.lanes) lane(process, each.lane);
   if (process.lost_communicators != 0)
     tell(false, fmt::format("pid {}: {} communicators are not recorded; TUTTI_MONITOR_COMMUNICATORS makes room",
                             process.pid, process.lost_communicators));
@@ -100,12 +100,12 @@ void Judge::process(const ProcessSituation& process) {
 
 }  // namespace
 
-void judge(Situation& situation, const SituationOptions& options) {
-  Judge judge(situation, options);
-  for (const JobSituation& job : situation.jobs)
-    for (const CommunicatorSituation& communicator : job.communicators) judge.communicator(communicator);
-  for (const ProcessSituation& process : situation.processes) judge.process(process);
-  std::stable_partition(situation.findings.begin(), situation.findings.end(),
+void judge(ClusterReport& report, const ReportOptions& options) {
+  Judge judge(report, options);
+  for (const JobReport& job : report.jobs)
+    for (const CommunicatorReport& communicator : job.communicators) judge.communicator(communicator);
+  for (const ProcessReport& process : report.processes) judge.process(process);
+  std::stable_partition(report.findings.begin(), report.findings.end(),
                         [](const Finding& finding) { return finding.wrong; });
 }
 

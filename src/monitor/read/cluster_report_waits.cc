@@ -19,8 +19,8 @@ bool is_current(const PendingView& pending) {
   return pending.workers[worker].steps_done == static_cast<std::uint32_t>(pending.awaited_step);
 }
 
-void collect_waits(CommunicatorSituation& communicator, double now) {
-  for (const RankSituation& rank : communicator.ranks) {
+void collect_waits(CommunicatorReport& communicator, double now) {
+  for (const RankReport& rank : communicator.ranks) {
     if (!rank.alive || rank.state != CommunicatorRecord::alive) continue;
     for (const PendingView& pending : rank.pending) {
       if (pending.awaited < 0 || pending.awaited == rank.rank || !is_current(pending)) continue;
@@ -30,27 +30,27 @@ void collect_waits(CommunicatorSituation& communicator, double now) {
   }
 }
 
-std::string last_of(const RankSituation& rank, double now) {
+std::string last_of(const RankReport& rank, double now) {
   if (!rank.last_done) return "no operation done yet";
   return fmt::format("last done {}, {} ago", title_of(*rank.last_done),
                      duration_text(std::max(0.0, now - rank.last_done->done)));
 }
 
 /// Whether it is on the other end of a send or receive.
-bool meets(const RankSituation& rank, const Wait& wait) {
+bool meets(const RankReport& rank, const Wait& wait) {
   return std::any_of(rank.pending.begin(), rank.pending.end(), [&](const PendingView& pending) {
     return !is_collective(pending.operation) && pending.operation.root == wait.waiter &&
            pending.operation.sends != wait.operation.sends;
   });
 }
 
-bool has_entered(const RankSituation& rank, const Wait& wait) {
+bool has_entered(const RankReport& rank, const Wait& wait) {
   if (!is_collective(wait.operation)) return meets(rank, wait);
   return rank.last_entered && *rank.last_entered >= wait.operation.number;
 }
 
 /// What a rank does instead of what it is awaited for.
-void explain(Blocker& blocker, const RankSituation* rank, const Wait& wait, double now) {
+void explain(Blocker& blocker, const RankReport* rank, const Wait& wait, double now) {
   const std::string title = title_of(wait.operation);
   if (rank == nullptr) {
     blocker.why = Blocker::Why::not_seen;
@@ -102,7 +102,7 @@ void add_waiter(Blocker& blocker, const Wait& wait) {
 }
 
 /// Ranks that are missing though nobody has come to wait for them yet: the one before them is awaited first.
-void add_absent(const CommunicatorSituation& communicator, std::map<int, Blocker>& blockers, double now) {
+void add_absent(const CommunicatorReport& communicator, std::map<int, Blocker>& blockers, double now) {
   const Wait* furthest = nullptr;
   for (const Wait& wait : communicator.waits)
     if (is_collective(wait.operation) && (furthest == nullptr || furthest->operation.number < wait.operation.number))
@@ -112,7 +112,7 @@ void add_absent(const CommunicatorSituation& communicator, std::map<int, Blocker
     return std::any_of(communicator.waits.begin(), communicator.waits.end(),
                        [&](const Wait& wait) { return wait.waiter == rank; });
   };
-  for (const RankSituation& rank : communicator.ranks) {
+  for (const RankReport& rank : communicator.ranks) {
     if (rank.state != CommunicatorRecord::alive || has_entered(rank, *furthest) || blockers.contains(rank.rank) ||
         waits_itself(rank.rank))
       continue;
@@ -126,7 +126,7 @@ void add_absent(const CommunicatorSituation& communicator, std::map<int, Blocker
 
 }  // namespace
 
-void find_waits(CommunicatorSituation& communicator, double now) {
+void find_waits(CommunicatorReport& communicator, double now) {
   collect_waits(communicator, now);
   const std::map<int, const Wait*> longest = by_waiter(communicator.waits);
   std::map<int, Blocker> blockers;
