@@ -85,14 +85,9 @@ int run_as_rank(const BenchOptions& options, const Arguments& arguments) {
   Options settings = Options::from_environment();
   settings.timeout = options.timeout;
   auto communicator = Communicator::create_from_environment(settings);
-  if (!communicator) {
-    fmt::print(stderr, "tutti bench: {}\n", communicator.error().to_string());
-    return 1;
-  }
-  if (const Status installed = install_file(*communicator, options.program_file); !installed) {
-    fmt::print(stderr, "tutti bench: {}\n", installed.error().message);
-    return kBadUsage;
-  }
+  if (!communicator) return report_error("bench", communicator.error().to_string());
+  if (const Status installed = install_file(*communicator, options.program_file); !installed)
+    return report_error("bench", installed.error().message, kBadUsage);
   if (options.root >= communicator->size()) {
     fmt::print(stderr, "tutti bench: -r {} is no rank; there are {}\n", options.root, communicator->size());
     return kBadUsage;
@@ -104,23 +99,15 @@ int run_threads(const BenchOptions& options, const Arguments& arguments) {
   Options settings = Options::from_environment();
   settings.timeout = options.timeout;
   auto communicators = Communicator::create_threads(options.threads, settings);
-  if (!communicators) {
-    fmt::print(stderr, "tutti bench: {}\n", communicators.error().to_string());
-    return 1;
-  }
+  if (!communicators) return report_error("bench", communicators.error().to_string());
   for (Communicator& each : *communicators)
-    if (const Status installed = install_file(each, options.program_file); !installed) {
-      fmt::print(stderr, "tutti bench: {}\n", installed.error().message);
-      return kBadUsage;
-    }
+    if (const Status installed = install_file(each, options.program_file); !installed)
+      return report_error("bench", installed.error().message, kBadUsage);
   std::vector<int> statuses(communicators->size());
   const Status ran = run_ranks(*communicators, [&](std::size_t rank) {
     statuses[rank] = run_bench((*communicators)[rank], options, arguments);
   });
-  if (!ran) {
-    fmt::print(stderr, "tutti bench: {}\n", ran.error().message);
-    return 1;
-  }
+  if (!ran) return report_error("bench", ran.error().message);
   return *std::max_element(statuses.begin(), statuses.end());
 }
 

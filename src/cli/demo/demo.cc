@@ -116,10 +116,7 @@ int run_as_rank(std::size_t bytes) {
   Options options = Options::from_environment();
   if (options.timeout == 0.0) options.timeout = 30.0;
   auto communicator = Communicator::create_from_environment(options);
-  if (!communicator) {
-    fmt::print(stderr, "tutti demo: {}\n", communicator.error().to_string());
-    return 1;
-  }
+  if (!communicator) return report_error("demo", communicator.error().to_string());
   return play_all(*communicator, bytes);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/demo/namespace_rails.hpp"
+#include "cli/support/command.hpp"
 #include "cli/support/terminal.hpp"
 
 namespace tutti::cli {
@@ -175,10 +176,7 @@ int play_rails(double seconds, bool simulated) {
     if (live) fmt::print("\n");  // after ^C
     return interrupts.exit_status();
   }
-  if (!course) {
-    fmt::print(stderr, "tutti demo: {}\n", course.error().message);
-    return 1;
-  }
+  if (!course) return report_error("demo", course.error().message);
   tell(*rails, *course);
   return 0;
 }

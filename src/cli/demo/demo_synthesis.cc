@@ -7,6 +7,7 @@
 
 #include "cli/bench/rank_threads.hpp"
 #include "cli/demo/flight_chart.hpp"
+#include "cli/support/command.hpp"
 #include "cli/support/parse.hpp"
 #include "cli/support/terminal.hpp"
 #include "communicator/install.hpp"
@@ -94,21 +95,13 @@ int play_synthesis() {
   fmt::print("An all-reduce made for two servers of four GPUs, 100 GB/s inside, one NIC of 25 GB/s each\n");
   const auto found =
       synthesize(topology, {.collective = Collective::all_reduce, .sizes = {kBytes}, .seconds = 5, .enough = 0.05});
-  if (!found) {
-    fmt::print(stderr, "tutti demo: {}\n", found.error().message);
-    return 1;
-  }
+  if (!found) return report_error("demo", found.error().message);
   tell(*found, topology, color);
   const Program& program = found->programs.front();
-  if (const CheckReport report = check(program); !report.ok()) {
-    fmt::print(stderr, "tutti demo: {}\n", report.violation->to_string());
-    return 1;
-  }
+  if (const CheckReport report = check(program); !report.ok())
+    return report_error("demo", report.violation->to_string());
   const auto wrong = run(program);
-  if (!wrong) {
-    fmt::print(stderr, "tutti demo: {}\n", wrong.error().to_string());
-    return 1;
-  }
+  if (!wrong) return report_error("demo", wrong.error().to_string());
   fmt::print("  proven by the checker, and run by 8 ranks of this machine: {}\n",
              *wrong == 0 ? paint("verified ✓", Color::green, color)
                          : paint(fmt::format("{} elements WRONG", *wrong), Color::red, color));

@@ -12,6 +12,7 @@
 
 #include "cli/demo/namespace_rails.hpp"
 #include "cli/demo/rail_chart.hpp"
+#include "cli/support/command.hpp"
 #include "cli/support/interrupts.hpp"
 #include "cli/support/terminal.hpp"
 #include "monitor/read/snapshot.hpp"
@@ -222,10 +223,7 @@ int play_disturbance(bool simulated) {
   if (is_real) {
     auto played = RealDisturbance().play(interrupts);
     if (interrupts.exit_status() != 0) return interrupts.exit_status();
-    if (!played && played.error().code != ErrorCode::unsupported) {
-      fmt::print(stderr, "tutti demo: {}\n", played.error().message);
-      return 1;
-    }
+    if (!played && played.error().code != ErrorCode::unsupported) return report_error("demo", played.error().message);
     if (!played) fmt::print("no rails of our own here ({}); simulated instead\n", played.error().message);
     is_real = played.has_value();
     if (played) observed = *played;

@@ -93,10 +93,7 @@ Result<agent::AgentOptions> options_of(const AgentFlags& flags) {
 
 int run_agent(const AgentFlags& flags) {
   auto options = options_of(flags);
-  if (!options) {
-    fmt::print(stderr, "tutti agent: {}\n", options.error().message);
-    return kBadUsage;
-  }
+  if (!options) return report_error("agent", options.error().message, kBadUsage);
   // One descriptor for each process that is followed.
   rlimit descriptors{};
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
@@ -106,10 +103,7 @@ int run_agent(const AgentFlags& flags) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is an error like others
   Interrupts interrupts;
   auto opened = agent::Agent::open(std::move(*options));
-  if (!opened) {
-    fmt::print(stderr, "tutti agent: {}\n", opened.error().message);
-    return 1;
-  }
+  if (!opened) return report_error("agent", opened.error().message);
   if (!(*opened)->address().empty()) fmt::print(stderr, "metrics on http://{}/metrics\n", (*opened)->address());
   (*opened)->run(interrupts.descriptor());
   (void)interrupts.check();  // taken, so that it does not end us after all

@@ -28,11 +28,6 @@ struct TraceOptions {
   std::vector<std::string> merged;
 };
 
-int complain(const std::string& message) {
-  fmt::print(stderr, "tutti trace: {}\n", message);
-  return 1;
-}
-
 /// How far the time is, on a terminal.
 class ProgressBar {
  public:
@@ -97,27 +92,28 @@ int trace(TraceOptions options) {
   Snapshot first = take_snapshot(options.folders, Detail::all());
   for (const std::string& problem : first.problems) fmt::print(stderr, "warning: {}\n", problem);
   if (first.processes.empty() && options.seconds <= 0)
-    return complain(fmt::format("no recordings in {}; `tutti env` tells whether TUTTI_MONITOR is on",
-                                fmt::join(options.folders, ", ")));
+    return report_error("trace", fmt::format("no recordings in {}; `tutti env` tells whether TUTTI_MONITOR is on",
+                                             fmt::join(options.folders, ", ")));
   auto file = TraceFile::create(options.output);
-  if (!file) return complain(file.error().message);
+  if (!file) return report_error("trace", file.error().message);
   Tracer tracer(**file);
   const Snapshot last = options.seconds > 0 ? follow(tracer, options) : std::move(first);
   tracer.add(last);
   tracer.finish(last);
-  if (const Status closed = (*file)->close(tracer.about()); !closed) return complain(closed.error().message);
+  if (const Status closed = (*file)->close(tracer.about()); !closed)
+    return report_error("trace", closed.error().message);
   report(tracer, options.output);
   return 0;
 }
 
 int merge(const TraceOptions& options) {
   if (std::find(options.merged.begin(), options.merged.end(), options.output) != options.merged.end())
-    return complain(fmt::format("'{}' cannot be read and written at once", options.output));
+    return report_error("trace", fmt::format("'{}' cannot be read and written at once", options.output));
   auto file = TraceFile::create(options.output);
-  if (!file) return complain(file.error().message);
+  if (!file) return report_error("trace", file.error().message);
   const auto about = monitor::merge_traces(options.merged, **file);
-  if (!about) return complain(about.error().message);
-  if (const Status closed = (*file)->close(*about); !closed) return complain(closed.error().message);
+  if (!about) return report_error("trace", about.error().message);
+  if (const Status closed = (*file)->close(*about); !closed) return report_error("trace", closed.error().message);
   fmt::print("{}: {} traces as one\n", options.output, options.merged.size());
   return 0;
 }

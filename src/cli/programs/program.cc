@@ -13,11 +13,6 @@
 namespace tutti::cli {
 namespace {
 
-int complain(const std::string& message) {
-  fmt::print(stderr, "tutti program: {}\n", message);
-  return 1;
-}
-
 std::string describe(const Program& program) {
   const Shape& shape = program.shape;
   std::string text = fmt::format("{} over {} rank{}, {} chunk{}", name_of(shape.collective), shape.ranks,
@@ -30,7 +25,7 @@ std::string describe(const Program& program) {
 
 int check_file(const std::string& path, int slots) {
   const auto program = load_program(path);
-  if (!program) return complain(program.error().message);
+  if (!program) return report_error("program", program.error().message);
   CheckOptions options;
   options.slots = slots;
   const CheckReport report = check(*program, options);
@@ -51,23 +46,23 @@ int check_file(const std::string& path, int slots) {
 
 int show_file(const std::string& path, const std::string& svg, int ranks) {
   const auto program = load_program(path);
-  if (!program) return complain(program.error().message);
+  if (!program) return report_error("program", program.error().message);
   if (svg.empty()) {
     fmt::print("{}", show_text(*program, ranks));
     return 0;
   }
   const Status written = replace_text(svg, show_svg(*program));
-  return written ? 0 : complain(written.error().message);
+  return written ? 0 : report_error("program", written.error().message);
 }
 
 int convert_file(const std::string& from, const std::string& to, const MscclOptions& xml, MscclppOptions plan,
                  int ranks_per_node) {
   const auto program = load_program(from);
-  if (!program) return complain(program.error().message);
+  if (!program) return report_error("program", program.error().message);
   for (int rank = 0; ranks_per_node > 0 && rank < program->shape.ranks; ++rank)
     plan.node_of_rank.push_back(rank / ranks_per_node);
   const auto saved = save_program(*program, to, xml, plan);
-  return saved ? 0 : complain(saved.error().message);
+  return saved ? 0 : report_error("program", saved.error().message);
 }
 
 void add_check(CLI::App* group, int& status) {

@@ -52,11 +52,6 @@ struct SimulatedSize {
   double gap() const { return bound_seconds > 0 ? simulation.seconds / bound_seconds - 1 : 0; }
 };
 
-int complain(const std::string& message, int status = 1) {
-  fmt::print(stderr, "tutti simulate: {}\n", message);
-  return status;
-}
-
 /// What stock libraries run, or an algorithm of ours.
 Result<Program> program_named(const SimulateArguments& arguments, Collective collective, Routes& routes) {
   if (arguments.program.starts_with("nccl_")) {
@@ -164,12 +159,12 @@ Result<std::optional<Bound>> bound_of(const Program& program, const Topology& to
 int simulate_sizes(const SimulateArguments& arguments, const std::vector<std::size_t>& sizes,
                    std::optional<std::size_t> tile) {
   const auto topology = load_topology(arguments.topology, arguments.nodes);
-  if (!topology) return complain(topology.error().message);
+  if (!topology) return report_error("simulate", topology.error().message);
   Routes routes(*topology);
   const auto program = program_of(arguments, routes);
-  if (!program) return complain(program.error().message);
+  if (!program) return report_error("simulate", program.error().message);
   const auto limit = bound_of(*program, *topology);
-  if (!limit) return complain(limit.error().message);
+  if (!limit) return report_error("simulate", limit.error().message);
   SimulationOptions options = arguments.options;
   options.tile = tile.value_or(program->tile);
   options.keeps_flights = !arguments.picture.empty() || !arguments.trace.empty();
@@ -177,28 +172,28 @@ int simulate_sizes(const SimulateArguments& arguments, const std::vector<std::si
   for (const std::size_t bytes : sizes) {
     options.bytes = bytes;
     auto done = simulate(*program, routes, options);
-    if (!done) return complain(done.error().message);
+    if (!done) return report_error("simulate", done.error().message);
     const double at_least = *limit ? (*limit)->seconds(static_cast<double>(bytes)) : 0;
     rows.push_back({bytes, std::move(*done), at_least});
   }
   (arguments.json ? print_json : print_text)(*program, *topology, rows);
   const Status drawn = draw(arguments, *program, routes, rows.back());
-  return drawn ? 0 : complain(drawn.error().message);
+  return drawn ? 0 : report_error("simulate", drawn.error().message);
 }
 
 int run(const SimulateArguments& arguments) {
   std::vector<std::size_t> sizes;
   for (const std::string& text : arguments.sizes) {
     const auto bytes = parse_bytes(text);
-    if (!bytes) return complain("--size: " + bytes.error().message, kBadUsage);
+    if (!bytes) return report_error("simulate", "--size: " + bytes.error().message, kBadUsage);
     sizes.push_back(*bytes);
   }
   if (sizes.size() > 1 && !(arguments.picture.empty() && arguments.trace.empty()))
-    return complain("--output and --trace show one size; several were given", kBadUsage);
+    return report_error("simulate", "--output and --trace show one size; several were given", kBadUsage);
   std::optional<std::size_t> tile;
   if (!arguments.tile.empty()) {
     const auto bytes = parse_bytes(arguments.tile);
-    if (!bytes) return complain("--tile: " + bytes.error().message, kBadUsage);
+    if (!bytes) return report_error("simulate", "--tile: " + bytes.error().message, kBadUsage);
     tile = *bytes;
   }
   return simulate_sizes(arguments, sizes, tile);

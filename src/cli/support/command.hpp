@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -14,6 +15,9 @@ namespace tutti::cli {
 inline constexpr int kBadUsage = 2;
 
 using Arguments = std::vector<std::string>;
+
+/// Prints "tutti COMMAND: MESSAGE" to stderr. Returns the exit status that goes with it.
+int report_error(std::string_view command, std::string_view message, int status = 1);
 
 void add_agent(CLI::App& app, int& status);
 // `arguments`: what the program was started with, for subcommands that start themselves again as ranks.

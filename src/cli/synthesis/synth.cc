@@ -19,11 +19,6 @@
 namespace tutti::cli {
 namespace {
 
-int complain(const std::string& message, int status = 1) {
-  fmt::print(stderr, "tutti synth: {}\n", message);
-  return status;
-}
-
 struct SynthArguments {
   std::string topology;
   int nodes = 0;
@@ -133,13 +128,13 @@ void print_table(Collective collective, const Synthesis& found) {
 
 int synth(const SynthArguments& arguments) {
   const auto machine = load_machine(arguments);
-  if (!machine) return complain(machine.error().message);
+  if (!machine) return report_error("synth", machine.error().message);
   const auto collectives = collectives_of(arguments);
-  if (!collectives) return complain(collectives.error().message, kBadUsage);
+  if (!collectives) return report_error("synth", collectives.error().message, kBadUsage);
   const auto sizes = parse_sizes(arguments.sizes, arguments.factor);
-  if (!sizes) return complain(sizes.error().message, kBadUsage);
+  if (!sizes) return report_error("synth", sizes.error().message, kBadUsage);
   if (!arguments.folder.empty())
-    if (const Status made = make_folder(arguments.folder); !made) return complain(made.error().message);
+    if (const Status made = make_folder(arguments.folder); !made) return report_error("synth", made.error().message);
 
   Interrupts interrupts;
   std::vector<SynthesizedCollective> all;
@@ -160,7 +155,7 @@ int synth(const SynthArguments& arguments) {
     };
     auto found = synthesize(machine->topology, request);
     progress.clear();
-    if (!found) return complain(fmt::format("{}: {}", name_of(collective), found.error().message));
+    if (!found) return report_error("synth", fmt::format("{}: {}", name_of(collective), found.error().message));
     print_table(collective, *found);
     all.push_back({collective, arguments.root, std::move(*found), {}});
     if (interrupts.exit_status() != 0) {
@@ -170,7 +165,7 @@ int synth(const SynthArguments& arguments) {
   }
   if (arguments.folder.empty()) return interrupts.exit_status();
   const Status written = write_synthesis(arguments.folder, machine->topology, all, arguments.outputs);
-  if (!written) return complain(written.error().message);
+  if (!written) return report_error("synth", written.error().message);
   fmt::print("written to {}: look at report.html\n", arguments.folder);
   return interrupts.exit_status();
 }

@@ -33,28 +33,23 @@ struct MeasureArguments {
   MeasureOptions measuring;
 };
 
-int complain(const std::string& message) {
-  fmt::print(stderr, "tutti topo measure: {}\n", message);
-  return 1;
-}
-
 int run_as_rank(const MeasureArguments& asked) {
   auto communicator = Communicator::create_from_environment();
-  if (!communicator) return complain(communicator.error().to_string());
+  if (!communicator) return report_error("topo measure", communicator.error().to_string());
   const bool speaks = communicator->rank() == 0;
   const bool progress = speaks && ::isatty(STDERR_FILENO) != 0;
   const auto measured = measure_job(*communicator, asked.measuring, [&](const MeasureProgress& at) {
     if (progress) fmt::print(stderr, "\r\033[K{} of {}: {}", at.done + 1, at.of, at.what);
   });
   if (progress) fmt::print(stderr, "\r\033[K");
-  if (!measured) return complain(measured.error().to_string());
+  if (!measured) return report_error("topo measure", measured.error().to_string());
   if (!speaks) return 0;
   const Findings findings = conclude(*measured);
   if (!asked.output.empty()) {
     const Topology topology = topology_of(
         findings, fmt::format("measured: {} ranks on {} hosts", findings.pairs.ranks(), findings.pairs.hosts()));
     if (Status written = replace_text(asked.output, topology_to_json(topology)); !written)
-      return complain(written.error().message);
+      return report_error("topo measure", written.error().message);
   }
   fmt::print("{}", asked.json ? measurements_to_json(*measured) : report_of(*measured, findings));
   if (!asked.output.empty() && !asked.json) fmt::print("\nthe topology is in {}\n", asked.output);

@@ -12,11 +12,6 @@
 namespace tutti::cli {
 namespace {
 
-int complain(const std::string& message) {
-  fmt::print(stderr, "tutti topo: {}\n", message);
-  return 1;
-}
-
 /// What to show, and where.
 struct ShowOptions {
   std::string topology;
@@ -27,12 +22,12 @@ struct ShowOptions {
 
 int show(const ShowOptions& options) {
   const auto topology = load_topology(options.topology, options.nodes);
-  if (!topology) return complain(topology.error().message);
+  if (!topology) return report_error("topo", topology.error().message);
   if (options.json || !options.output.empty()) {
     const std::string text = options.json ? topology_to_json(*topology) : show_svg(*topology);
     if (!options.output.empty()) {
       const Status written = replace_text(options.output, text);
-      return written ? 0 : complain(written.error().message);
+      return written ? 0 : report_error("topo", written.error().message);
     }
     fmt::print("{}", text);
     return 0;

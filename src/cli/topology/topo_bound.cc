@@ -12,11 +12,6 @@
 namespace tutti::cli {
 namespace {
 
-int complain(const std::string& message) {
-  fmt::print(stderr, "tutti topo: {}\n", message);
-  return 1;
-}
-
 struct BoundArguments {
   std::string topology;
   int nodes = 0;
@@ -49,12 +44,12 @@ void print_row(const Bound& found, Collective collective, double bytes) {
 
 int print_bounds(const BoundArguments& arguments) {
   const auto topology = load_topology(arguments.topology, arguments.nodes);
-  if (!topology) return complain(topology.error().message);
+  if (!topology) return report_error("topo", topology.error().message);
   const auto bytes = parse_bytes(arguments.size);
-  if (!bytes) return complain(bytes.error().message);
-  if (topology->ranks() < 2) return complain("one GPU has nothing to send, so there is nothing to bound");
+  if (!bytes) return report_error("topo", bytes.error().message);
+  if (topology->ranks() < 2) return report_error("topo", "one GPU has nothing to send, so there is nothing to bound");
   if (!arguments.folder.empty())
-    if (const Status made = make_folder(arguments.folder); !made) return complain(made.error().message);
+    if (const Status made = make_folder(arguments.folder); !made) return report_error("topo", made.error().message);
   fmt::print("{:<15} {:>12} {:>12} {:>14}\n", "collective", "at least us", "at most GB/s", "of large GB/s");
   bool any = false;
   for (int i = 0; i < kCollectives; ++i) {
@@ -65,23 +60,24 @@ int print_bounds(const BoundArguments& arguments) {
     BoundOptions options;
     options.seconds = arguments.seconds;
     const auto found = bound(*topology, collective, arguments.root, options);
-    if (!found) return complain(found.error().message);
+    if (!found) return report_error("topo", found.error().message);
     print_row(*found, collective, static_cast<double>(*bytes));
     if (arguments.folder.empty()) continue;
-    if (Status saved = save(*found, collective, arguments.folder); !saved) return complain(saved.error().message);
+    if (Status saved = save(*found, collective, arguments.folder); !saved)
+      return report_error("topo", saved.error().message);
   }
-  return any ? 0 : complain(fmt::format("'{}' is no collective with bounds", arguments.collective));
+  return any ? 0 : report_error("topo", fmt::format("'{}' is no collective with bounds", arguments.collective));
 }
 
 int check_file(const std::string& path, const std::string& where, int nodes) {
   const auto topology = load_topology(where, nodes);
-  if (!topology) return complain(topology.error().message);
+  if (!topology) return report_error("topo", topology.error().message);
   const auto text = read_text(path);
-  if (!text) return complain(text.error().message);
+  if (!text) return report_error("topo", text.error().message);
   const auto certificate = certificate_from_json(*text);
-  if (!certificate) return complain(fmt::format("{}: {}", path, certificate.error().message));
+  if (!certificate) return report_error("topo", fmt::format("{}: {}", path, certificate.error().message));
   if (const Status status = check_certificate(*topology, *certificate); !status)
-    return complain(fmt::format("{}: {}", path, status.error().message));
+    return report_error("topo", fmt::format("{}: {}", path, status.error().message));
   fmt::print("proven: {} of B bytes on {} ranks takes at least {:.4g} us + B / {:.6g} GB/s\n",
              name_of(certificate->collective), certificate->ranks, certificate->latency.value() * 1e6,
              1 / certificate->rate.value() / 1e9);

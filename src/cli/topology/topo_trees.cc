@@ -14,11 +14,6 @@
 namespace tutti::cli {
 namespace {
 
-int complain(const std::string& message) {
-  fmt::print(stderr, "tutti topo: {}\n", message);
-  return 1;
-}
-
 struct TreesArguments {
   std::string topology;
   int nodes = 0;
@@ -47,13 +42,13 @@ std::string to_json(const Topology& topology, const SymmetricTrees& trees) {
 int print_trees(const TreesArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const auto topology = load_topology(arguments.topology, arguments.nodes);
-  if (!topology) return complain(topology.error().message);
+  if (!topology) return report_error("topo", topology.error().message);
   const auto proven = bound(*topology, Collective::all_gather);
-  if (!proven) return complain(proven.error().message);
-  if (proven->certificates.empty()) return complain("one GPU has nothing to send");
+  if (!proven) return report_error("topo", proven.error().message);
+  if (proven->certificates.empty()) return report_error("topo", "one GPU has nothing to send");
   Routes routes(*topology);
   const auto trees = find_symmetric_trees(routes, {}, arguments.seconds);
-  if (!trees) return complain(trees.error().message);
+  if (!trees) return report_error("topo", trees.error().message);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const double rate = proven->for_large().rate.value();
   fmt::print("{} ranks, {} of them stand for all\n{} trees for each rank, at most {} high\n", trees->ranks,
@@ -62,7 +57,7 @@ int print_trees(const TreesArguments& arguments) {
              1 / trees->rate / 1e9, 1 / rate / 1e9, std::max(0.0, 100 * (trees->rate / rate - 1)), seconds);
   if (arguments.output.empty()) return 0;
   const Status written = replace_text(arguments.output, to_json(*topology, *trees));
-  return written ? 0 : complain(written.error().message);
+  return written ? 0 : report_error("topo", written.error().message);
 }
 
 }  // namespace

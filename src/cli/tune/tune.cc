@@ -24,10 +24,7 @@ by every communicator of that layout from then on. Remove the file to return to 
 
 int run_as_rank(const TuneOptions& tuning, bool show) {
   auto communicator = Communicator::create_from_environment();
-  if (!communicator) {
-    fmt::print(stderr, "tutti tune: {}\n", communicator.error().to_string());
-    return 1;
-  }
+  if (!communicator) return report_error("tune", communicator.error().to_string());
   const bool speaks = communicator->rank() == 0;
   const bool progress = speaks && ::isatty(STDERR_FILENO) != 0;
   const auto trials = search_programs(*communicator, tuning, [&](const Trial& trial) {
@@ -36,10 +33,7 @@ int run_as_rank(const TuneOptions& tuning, bool show) {
                  trial.choice.algorithm, trial.microseconds);
   });
   if (progress) fmt::print(stderr, "\r\033[K");
-  if (!trials) {
-    fmt::print(stderr, "tutti tune: {}\n", trials.error().to_string());
-    return 1;
-  }
+  if (!trials) return report_error("tune", trials.error().to_string());
   if (!speaks) return 0;
   const auto rules = rules_of(*trials, communicator->layout());
   for (const SelectionRule& rule : rules) fmt::print("{}\n", to_string({rule}));
@@ -47,10 +41,7 @@ int run_as_rank(const TuneOptions& tuning, bool show) {
   const std::string path = tuning_path(communicator->size(), communicator->layout().hosts);
   const auto saved = save_tuning(
       path, rules, fmt::format("tutti tune: {} ranks on {} hosts", communicator->size(), communicator->layout().hosts));
-  if (!saved) {
-    fmt::print(stderr, "tutti tune: {}\n", saved.error().message);
-    return 1;
-  }
+  if (!saved) return report_error("tune", saved.error().message);
   fmt::print("kept in {}\n", path);
   return 0;
 }
