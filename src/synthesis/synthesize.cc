@@ -11,6 +11,7 @@
 #include "program/check/check.hpp"
 #include "simulation/references.hpp"
 #include "simulation/simulate.hpp"
+#include "synthesis/elapsed.hpp"
 #include "synthesis/generators.hpp"
 #include "synthesis/price.hpp"
 
@@ -22,10 +23,6 @@ constexpr std::string_view kLibrary = "library";
 constexpr int kMostRanksForReferences = 64;
 constexpr int kMostRanksForLibraryFirst =
     256;  // its rings grow with the square of the ranks: beyond, others come first
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 class ProgramSearch {
  public:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <queue>
 #include <set>
 
@@ -13,8 +12,6 @@
 namespace tutti {
 
 namespace {
-
-constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <queue>
 #include <tuple>
 
@@ -201,7 +200,6 @@ void TimedNetwork::sort_inlets() {
 }
 
 void TimedNetwork::find_fans() {
-  constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
   fans_.resize(busy_.size());
   least_offset_.assign(busy_.size(), kNever);
   std::vector<bool> is_broad(inlets_.size());

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "topology/routes.hpp"
@@ -16,6 +17,7 @@
 namespace tutti {
 
 using Ticks = std::int64_t;
+inline constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 
 struct TimedWay {
   int from = 0;

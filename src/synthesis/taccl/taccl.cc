@@ -6,6 +6,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "synthesis/elapsed.hpp"
 #include "synthesis/taccl/taccl_contiguity.hpp"
 #include "synthesis/taccl/taccl_routing.hpp"
 #include "synthesis/taccl/taccl_start.hpp"
@@ -23,10 +24,6 @@ constexpr unsigned kOtherRoutes = 48;
 constexpr double kNear = 1e-9;  // relative: what counts as equal
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// Routes, orders and times.
 struct TacclDraft {

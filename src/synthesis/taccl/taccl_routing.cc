@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "synthesis/elapsed.hpp"
 #include "synthesis/taccl/integer_program.hpp"
 #include "synthesis/taccl/taccl_start.hpp"
 
@@ -289,10 +290,6 @@ class RoutingProgram {
 /// The longest any routes can take that are no worse than `cost`.
 double horizon_of(const TacclBound& bound, const TacclCost& cost) {
   return cost.objective - (bound.objective - bound.time) + kNear * bound.time;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// The best of several attempts, unless one meets the bound.

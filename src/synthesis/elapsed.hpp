@@ -1,0 +1,12 @@
+// How long something takes. Any thread.
+#pragma once
+
+#include <chrono>
+
+namespace tutti {
+
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace tutti
