@@ -43,6 +43,40 @@ struct ChunkFlight {
   bool dropped = false;
 };
 
+/// What the ranks of each island, together, have or get, and when it first comes there.
+class IslandChunks {
+ public:
+  IslandChunks(int islands, int chunks)
+      : chunks_(chunks),
+        brought_(islands, chunks),
+        lacks_(at(islands), chunks),
+        brought_at_(at(islands) * at(chunks)),
+        last_(at(islands)) {}
+
+  const Word* of(int island) const { return brought_.of(island); }
+  bool lacks_any(int island) const { return lacks_[at(island)] > 0; }
+  /// When the chunk is on the first rank of the island.
+  Ticks brought_at(int island, int chunk) const { return brought_at_[at(island) * at(chunks_) + at(chunk)]; }
+  /// When the last chunk of those that have been brought is there.
+  Ticks last(int island) const { return last_[at(island)]; }
+
+  /// A rank of the island gets the chunk then. Only the first time counts.
+  void bring(int island, int chunk, Ticks arrives) {
+    if (brought_.has(island, chunk)) return;
+    brought_.add(island, chunk);
+    --lacks_[at(island)];
+    brought_at_[at(island) * at(chunks_) + at(chunk)] = arrives;
+    last_[at(island)] = std::max(last_[at(island)], arrives);
+  }
+
+ private:
+  int chunks_;
+  ChunkSets brought_;
+  std::vector<int> lacks_;         // [island] chunks that nobody brings
+  std::vector<Ticks> brought_at_;  // [island, chunk]
+  std::vector<Ticks> last_;        // [island]
+};
+
 class Spread {
  public:
   Spread(TimedNetwork& network, const Shape& shape, const GreedyOptions& options);
@@ -71,7 +105,6 @@ class Spread {
   bool is_between_islands(const TimedWay& way) const { return !network_.are_on_one_island(way); }
   /// What arrives after that is worth to be sent over the way instead.
   Ticks late_over(const TimedWay& way) const { return traffic_.now() + way.time + way.time / kWorthwhile; }
-  Ticks& brought_at(int island, int chunk) { return brought_at_[at(island) * at(chunks_) + at(chunk)]; }
 
   TimedNetwork& network_;
   TimedTraffic traffic_;
@@ -79,16 +112,13 @@ class Spread {
   const SketchPlan* plan_;
   int chunks_;
   Dice dice_;
-  ChunkSets have_, coming_;        // by rank; what is coming includes what is there
-  ChunkSets brought_;              // by island: what any of its ranks has or gets
-  ChunkSets may_leave_;            // by rank: what it may send to other islands, where there is a sketch
-  ChunkSets own_;                  // by rank, where there is a sketch
-  std::vector<int> copies_;        // by chunk: ranks that have or get it
-  std::vector<int> lacks_;         // by rank: chunks that are not even coming
-  std::vector<int> island_lacks_;  // by island
-  std::vector<Ticks> brought_at_;  // by island and chunk
-  std::vector<Ticks> brought_last_;
-  std::int64_t left_;  // arrivals
+  ChunkSets have_, coming_;  // by rank; what is coming includes what is there
+  IslandChunks islands_;
+  ChunkSets may_leave_;      // by rank: what it may send to other islands, where there is a sketch
+  ChunkSets own_;            // by rank, where there is a sketch
+  std::vector<int> copies_;  // by chunk: ranks that have or get it
+  std::vector<int> lacks_;   // by rank: chunks that are not even coming
+  std::int64_t left_;        // arrivals
   std::vector<ChunkFlight> flights_;
   std::vector<std::vector<int>> in_air_;                // by rank; may hold some that have landed
   std::vector<Ticks> expected_last_;                    // by rank: the latest arrival
@@ -105,14 +135,11 @@ Spread::Spread(TimedNetwork& network, const Shape& shape, const GreedyOptions& o
       dice_(options.seed),
       have_(shape.ranks, chunks_),
       coming_(shape.ranks, chunks_),
-      brought_(network.islands(), chunks_),
+      islands_(network.islands(), chunks_),
       may_leave_(plan_ != nullptr ? shape.ranks : 0, chunks_),
       own_(plan_ != nullptr ? shape.ranks : 0, chunks_),
       copies_(at(chunks_), 1),
       lacks_(at(shape.ranks), chunks_),
-      island_lacks_(at(network.islands()), chunks_),
-      brought_at_(at(network.islands()) * at(chunks_)),
-      brought_last_(at(network.islands())),
       left_(static_cast<std::int64_t>(shape.ranks - 1) * chunks_),
       in_air_(at(shape.ranks)),
       expected_last_(at(shape.ranks)),
@@ -122,9 +149,8 @@ Spread::Spread(TimedNetwork& network, const Shape& shape, const GreedyOptions& o
     const int home = home_of(shape, chunk);
     have_.add(home, chunk);
     coming_.add(home, chunk);
-    brought_.add(network.island_of(home), chunk);
+    islands_.bring(network.island_of(home), chunk, 0);
     --lacks_[at(home)];
-    --island_lacks_[at(network.island_of(home))];
   }
   for (const Inlet& inlet : network.inlets())
     is_between_.push_back(std::all_of(inlet.sources.begin(), inlet.sources.end(), [&](const WaySource& source) {
@@ -175,8 +201,7 @@ void Spread::serve(int index) {
   const Inlet& inlet = network_.inlets()[at(index)];
   if (!network_.is_open(inlet, traffic_.now())) return;
   const bool lacks = lacks_[at(inlet.to)] > 0;
-  const bool lacks_from_there =
-      lacks && !(is_between_[at(index)] && island_lacks_[at(network_.island_of(inlet.to))] == 0);
+  const bool lacks_from_there = lacks && (!is_between_[at(index)] || islands_.lacks_any(network_.island_of(inlet.to)));
   if (lacks_from_there && serve_new(index, inlet)) return;
   if (lacks || !in_air_[at(inlet.to)].empty()) serve_sooner(index, inlet);
 }
@@ -221,7 +246,7 @@ void Spread::serve_sooner(int index, const Inlet& inlet) {
 bool Spread::can_be_sooner(const TimedWay& way) const {
   const Ticks late = late_over(way);
   return expected_last_[at(way.to)] > late ||
-         brought_last_[at(network_.island_of(way.to))] + network_.time_within(way.to) > late;
+         islands_.last(network_.island_of(way.to)) + network_.time_within(way.to) > late;
 }
 
 /// Drops a flight to the rank that this way is sooner than.
@@ -253,10 +278,10 @@ bool Spread::bring_again(int index) {
   if (way.hold > within || !is_between_islands(way)) return false;
   const int island = network_.island_of(way.to);
   const Ticks late = late_over(way) - within;
-  if (brought_last_[at(island)] <= late) return false;
+  if (islands_.last(island) <= late) return false;
   int looks = kPatience;
   const int chunk = pick(way, coming_.of(way.to), nullptr,
-                         [&](int candidate) { return --looks >= 0 && brought_at(island, candidate) > late; });
+                         [&](int candidate) { return --looks >= 0 && islands_.brought_at(island, candidate) > late; });
   if (chunk < 0) return false;
   start(index, chunk);
   return true;
@@ -270,7 +295,7 @@ bool Spread::may_send(const TimedWay& way, int chunk) const {
 int Spread::pick_new(const TimedWay& way) {
   const auto any = [](int) { return true; };
   if (!is_between_islands(way)) return pick(way, coming_.of(way.to), nullptr, any);
-  const Word* there = brought_.of(network_.island_of(way.to));
+  const Word* there = islands_.of(network_.island_of(way.to));
   if (plan_ != nullptr && plan_->own_chunks_first)
     if (const int chunk = pick(way, there, own_.of(way.from), any); chunk >= 0) return chunk;
   return pick(way, there, nullptr, any);
@@ -311,12 +336,7 @@ void Spread::start(int index, int chunk) {
   if (!coming_.has(way.to, chunk)) ++copies_[at(chunk)];
   coming_.add(way.to, chunk);
   --lacks_[at(way.to)];
-  const int island = network_.island_of(way.to);
-  if (brought_.has(island, chunk)) return;
-  brought_.add(island, chunk);
-  --island_lacks_[at(island)];
-  brought_at(island, chunk) = arrives;
-  brought_last_[at(island)] = std::max(brought_last_[at(island)], arrives);
+  islands_.bring(network_.island_of(way.to), chunk, arrives);
 }
 
 tl::unexpected<Error> Spread::stuck() const {
