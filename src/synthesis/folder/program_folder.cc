@@ -1,4 +1,4 @@
-#include "cli/synthesis/synth_write.hpp"
+#include "synthesis/folder/program_folder.hpp"
 
 #include <fmt/format.h>
 
