@@ -32,7 +32,7 @@ struct SynthArguments {
   std::vector<std::string> methods;
   LoweringWishes lowering;
   std::string folder;
-  SynthOutputs outputs;
+  ProgramFolderOptions outputs;
   bool quiet = false;
 };
 
@@ -164,7 +164,11 @@ int synth(const SynthArguments& arguments) {
     }
   }
   if (arguments.folder.empty()) return interrupts.exit_status();
-  const Status written = write_synthesis(arguments.folder, machine->topology, all, arguments.outputs);
+  ProgramFolderOptions outputs = arguments.outputs;
+  outputs.on_left_out = [](std::string_view file, std::string_view reason) {
+    fmt::print(stderr, "no {}: {}\n", file, reason);
+  };
+  const Status written = write_program_folder(arguments.folder, machine->topology, all, outputs);
   if (!written) return report_error("synth", written.error().message);
   fmt::print("written to {}: look at report.html\n", arguments.folder);
   return interrupts.exit_status();

@@ -12,43 +12,64 @@
 #include "program/formats/format_nccl_tuner.hpp"
 #include "topology/formats/format_json.hpp"
 
-namespace tutti::cli {
+namespace tutti {
 
 namespace {
 
 constexpr int kMostRanksOfXml = 256;
 
-/// The name of the file; none where the program has more steps than a file can hold.
-Result<std::string> write_program(const std::string& folder, const std::string& stem, const Program& program,
-                                  const SynthOutputs& outputs) {
-  if (program.shape.ranks <= kMostRanksToCheck)
-    if (const CheckReport report = check(program); !report.ok())
-      return fail(ErrorCode::internal, fmt::format("{}: {}", program.name, report.violation->to_string()));
-  const std::string name = stem + ".json";
-  const Status native = save_program(program, fmt::format("{}/{}", folder, name));
-  if (!native && native.error().code == ErrorCode::unsupported) {
-    fmt::print(stderr, "no {}: {}\n", name, native.error().message);
+class ProgramWriter {
+ public:
+  ProgramWriter(const std::string& folder, const Topology& topology, const ProgramFolderOptions& options)
+      : folder_(folder), topology_(topology), options_(options) {}
+
+  /// Returns the name of the native file; empty if the program has more steps than a file can hold.
+  Result<std::string> write(const std::string& stem, const Program& program) const {
+    if (program.shape.ranks <= kMostRanksToCheck)
+      if (const CheckReport report = check(program); !report.ok())
+        return fail(ErrorCode::internal, fmt::format("{}: {}", program.name, report.violation->to_string()));
+    const auto native = write_native(stem + ".json", program);
+    if (!native) return native;
+    if (!native->empty() && (program.shape.ranks <= kMostRanksOfXml || options_.xml_always))
+      write_xml(stem + ".xml", program);
+    if (options_.mscclpp)
+      if (Status plan = write_mscclpp(stem + ".mscclpp", program); !plan) return tl::unexpected(plan.error());
+    return native;
+  }
+
+ private:
+  Result<std::string> write_native(const std::string& name, const Program& program) const {
+    const Status saved = save_program(program, path_of(name));
+    if (saved) return name;
+    if (saved.error().code != ErrorCode::unsupported) return tl::unexpected(saved.error());
+    leave_out(name, saved.error());
     return "";
   }
-  if (!native) return tl::unexpected(native.error());
-  if (program.shape.ranks > kMostRanksOfXml && !outputs.xml_always) return name;
-  const MscclOptions options{.dialect = outputs.msccl_dialect ? MscclDialect::msccl : MscclDialect::executor};
-  const Status saved = save_program(program, fmt::format("{}/{}.xml", folder, stem), options);
-  if (!saved)
-    fmt::print(stderr, "no {}.xml: {}\n", stem, saved.error().message);  // the format holds less than programs
-  return name;
-}
 
-/// Where the format cannot say it, that is told, and no reason to fail.
-Status write_mscclpp(const std::string& folder, const std::string& stem, const Program& program,
-                     const Topology& topology) {
-  MscclppOptions options;
-  for (const int gpu : topology.gpus()) options.node_of_rank.push_back(topology.vertex(gpu).node);
-  const auto text = save_mscclpp(program, options);
-  if (text) return replace_text(fmt::format("{}/{}.mscclpp", folder, stem), *text);
-  fmt::print(stderr, "no {}.mscclpp: {}\n", stem, text.error().message);
-  return {};
-}
+  void write_xml(const std::string& name, const Program& program) const {
+    const MscclOptions dialect{.dialect = options_.msccl_dialect ? MscclDialect::msccl : MscclDialect::executor};
+    if (const Status saved = save_program(program, path_of(name), dialect); !saved) leave_out(name, saved.error());
+  }
+
+  Status write_mscclpp(const std::string& name, const Program& program) const {
+    MscclppOptions nodes;
+    for (const int gpu : topology_.gpus()) nodes.node_of_rank.push_back(topology_.vertex(gpu).node);
+    const auto text = save_mscclpp(program, nodes);
+    if (text) return replace_text(path_of(name), *text);
+    leave_out(name, text.error());
+    return {};
+  }
+
+  void leave_out(const std::string& name, const Error& why) const {
+    if (options_.on_left_out) options_.on_left_out(name, why.message);
+  }
+
+  std::string path_of(const std::string& name) const { return fmt::format("{}/{}", folder_, name); }
+
+  const std::string& folder_;
+  const Topology& topology_;
+  const ProgramFolderOptions& options_;
+};
 
 /// The algorithm of NCCL's that is as good as ours at a size.
 std::optional<NcclAlgorithm> as_good(const Synthesis& found, std::size_t at) {
@@ -94,17 +115,15 @@ Status write_bounds(const std::string& folder, const SynthesizedCollective& one)
 
 }  // namespace
 
-Status write_synthesis(const std::string& folder, const Topology& topology,
-                       std::vector<SynthesizedCollective>& synthesized, const SynthOutputs& outputs) {
+Status write_program_folder(const std::string& folder, const Topology& topology,
+                            std::vector<SynthesizedCollective>& synthesized, const ProgramFolderOptions& options) {
   if (Status written = replace_text(folder + "/topology.json", topology_to_json(topology)); !written) return written;
+  const ProgramWriter writer(folder, topology, options);
   for (SynthesizedCollective& one : synthesized) {
     if (Status written = write_bounds(folder + "/bounds", one); !written) return written;
     for (std::size_t i = 0; i < one.found.programs.size(); ++i) {
-      const std::string stem = fmt::format("{}.{}", name_of(one.collective), i);
-      const auto file = write_program(folder, stem, one.found.programs[i], outputs);
+      const auto file = writer.write(fmt::format("{}.{}", name_of(one.collective), i), one.found.programs[i]);
       if (!file) return tl::unexpected(file.error());
-      if (outputs.mscclpp)
-        if (Status plan = write_mscclpp(folder, stem, one.found.programs[i], topology); !plan) return plan;
       one.files.push_back(*file);
     }
   }
@@ -114,4 +133,4 @@ Status write_synthesis(const std::string& folder, const Topology& topology,
   return replace_text(folder + "/report.html", report_html(topology, synthesized));
 }
 
-}  // namespace tutti::cli
+}  // namespace tutti
