@@ -24,16 +24,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/wire.hpp"
-#include "control/agreement/proposal.hpp"
-#include "control/death.hpp"
+#include "control/agreement/agreement_message.hpp"
+#include "control/agreement/leader_term.hpp"
+#include "control/agreement/loss_set.hpp"
 #include "tutti/error.hpp"
 #include "tutti/shrink.hpp"
 
@@ -51,21 +50,14 @@ struct AgreementTiming {
   double grace = 1.0;       // seconds to wait for an answer of a member that has
 };
 
-/// A member that is dead, or presumed to be.
-struct Loss {
+/// A message, and the member that it goes to or comes from.
+struct AgreementPacket {
   int member;
-  Certainty certainty;
-
-  bool operator==(const Loss&) const = default;
+  Blob bytes;
 };
 
 class Agreement {
  public:
-  struct Outgoing {
-    int member;
-    Blob bytes;
-  };
-
   Agreement(int members, int self, AgreementTiming timing = {}, Quorum quorum = Quorum::majority);
 
   /// Takes part, with the losses that this member has heard of, and a blob for everyone. Times are seconds of one
@@ -73,110 +65,74 @@ class Agreement {
   void start(double now, std::span<const Loss> losses, Blob blob);
   /// Messages that come before start() are kept. Malformed ones are ignored.
   void on_message(double now, int from, std::span<const std::byte> bytes);
-  /// Whether a member says with this message that it takes part no more. To one that has not started it then means as
-  /// much as if the other had not started, either: it may do so again.
+  /// Returns whether `from` says with this message that it takes part no more. To a member that has not started the
+  /// message then means as much as if `from` had not started, either: it may do so again.
   static bool is_withdrawal(int members, int from, std::span<const std::byte> bytes);
-  /// A death that was presumed may be told again, once it is known.
+  /// A death that was presumed may be reported again, once it is known.
   void on_death(double now, Loss loss);
   void tick(double now);
 
   /// When to call tick() at the latest; infinity when nothing is waited for.
   double next_tick() const;
   /// What is to be sent, in order; empties the list.
-  std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
+  std::vector<AgreementPacket> take_outgoing() { return std::exchange(outgoing_, {}); }
   /// Empty while undecided. Set once, never changes.
   const std::optional<Result<Survivors>>& result() const { return result_; }
   /// The members have decided, with or without this one: others may ask it what.
   bool decided() const { return decision_.has_value(); }
 
  private:
-  using Members = MemberSet;
-
-  struct Join {
-    std::optional<ShrinkProposal> accepted;
-    Blob blob;
-  };
-  // What the leader has proposed, and who accepted.
-  struct Poll {
-    ShrinkProposal proposal;
-    Members accepted;
-  };
-  struct Early {
-    int from;
-    Blob bytes;
-  };
-  enum class Kind : std::uint8_t { join, wait, follow, propose, accept, commit, dead, refuse };
-
   int leader_of(int term) const { return term % members_; }
-  bool leading() const { return leader_of(term_) == self_; }
   bool open() const { return started_ && !result_; }
+  MemberSet everyone() const { return MemberSet(members_, true); }
 
-  void receive(double now, int from, std::span<const std::byte> bytes);
-  void receive_join(double now, int from, WireReader& in);
-  void receive_wait(double now, int from, WireReader& in);
-  void receive_follow(double now, WireReader& in);
-  void receive_propose(double now, int from, WireReader& in);
-  void receive_accept(double now, int from, WireReader& in);
-  void receive_commit(WireReader& in);
-  void receive_dead(double now, WireReader& in);
-  void receive_refuse(double now, int from, WireReader& in);
+  void decode_and_receive(double now, int from, std::span<const std::byte> bytes);
+  void receive(double now, int from, JoinMessage join);
+  void receive(double now, int from, const WaitMessage& wait);
+  void receive(double now, int from, const FollowMessage& follow);
+  void receive(double now, int from, ProposeMessage message);
+  void receive(double now, int from, const AcceptMessage& accept);
+  void receive(double now, int from, const CommitMessage& commit);
+  void receive(double now, int from, const LossMessage& loss);
+  void receive(double now, int from, const RefuseMessage& refuse);
 
   void enter_term(double now, int term);
-  void collect(double now);
+  void collect_joins(double now);
   void propose(double now);
   void count_accepts(double now);
-  void drop_silent(double now);
-  bool may_go_on_with(const Members& set) const;
-  bool has_quorum(const Members& set) const;
-  bool joins_are_complete() const;
-  ShrinkProposal fresh_proposal() const;
-  std::optional<ShrinkProposal> possibly_committed() const;
   void extend_limit(double now, double seconds);
-  void decide(Ballot origin, const Members& set);
+  void decide(CommitMessage decision);
   void give_up();
   void refuse();
-  Error no_quorum(const Members& silent) const;
-  std::string waited_for() const;
+  LossMessage withdrawal() const;
 
-  void send(int member, Blob bytes);
-  void send_to_living(const Blob& bytes);
+  void send(int member, const AgreementMessage& message) { outgoing_.push_back({member, encode(message)}); }
+  /// Sends to those of `set` that live, but this one.
+  void send_to_living(const MemberSet& set, const AgreementMessage& message);
   void send_join();
-  Blob encode_follow() const;
-  Blob encode_commit() const;
-  Blob encode_dead(const Members& known, const Members& presumed) const;
-  Members only_self() const;
 
   int members_;
   int self_;
   AgreementTiming timing_;
-  Quorum quorum_;
 
   bool started_ = false;
   Blob blob_;
-  Members dead_;              // known or presumed
-  Members presumed_;          // those of them that are not known to be
-  std::vector<Early> early_;  // messages that came before start()
+  LossSet losses_;
+  std::vector<AgreementPacket> early_;  // messages that came before start()
 
   double join_deadline_ = 0;
   double limit_ = 0;       // when to give up
   double last_limit_ = 0;  // what limit_ may grow to
   double wait_until_ = 0;  // leader: for joins, or for accepts; follower: for a sign of the leader
-  double refuse_at_ = 0;   // leader: all have joined, and are too few; unless a presumed death becomes known till then
-  bool overdue_ = false;   // leader: goes on without those who have not joined, as soon as it may
+  double refuse_at_ = 0;   // leader: the rest are too few; unless a presumed death becomes known till then
 
   int term_ = -1;
-  int round_ = 0;
-  std::vector<std::optional<Join>> joins_;  // leader: of the present term
-  std::optional<Poll> poll_;
+  std::optional<LeaderTerm> leading_;       // if this member leads the present term
   std::optional<ShrinkProposal> accepted_;  // the last one; that of a leader's own term only once committed
 
-  struct Decision {
-    Ballot origin;
-    Members set;
-  };
-  std::optional<Decision> decision_;
+  std::optional<CommitMessage> decision_;
   std::optional<Result<Survivors>> result_;
-  std::vector<Outgoing> outgoing_;
+  std::vector<AgreementPacket> outgoing_;
 };
 
 }  // namespace tutti

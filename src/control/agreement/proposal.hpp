@@ -1,10 +1,10 @@
-// What a leader of the agreement on survivors proposes: a set of members that go on, each with what it brought. Plain
-// values, and how they travel.
+// What a leader of the agreement on survivors proposes: a set of members that go on, each with the blob it brought.
+// Plain values.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "base/wire.hpp"
@@ -12,8 +12,23 @@
 namespace tutti {
 
 using MemberSet = std::vector<bool>;
-std::size_t count(const MemberSet& set);
-std::vector<int> listed(const MemberSet& set);
+
+inline std::size_t count(const MemberSet& set) {
+  return static_cast<std::size_t>(std::count(set.begin(), set.end(), true));
+}
+
+/// Returns the members of `set`, ascending.
+inline std::vector<int> listed(const MemberSet& set) {
+  std::vector<int> members;
+  for (std::size_t member = 0; member < set.size(); ++member)
+    if (set[member]) members.push_back(static_cast<int>(member));
+  return members;
+}
+
+inline MemberSet intersection(MemberSet set, const MemberSet& other) {
+  for (std::size_t member = 0; member < set.size(); ++member) set[member] = set[member] && other[member];
+  return set;
+}
 
 // Terms first, then rounds within a term.
 struct Ballot {
@@ -28,13 +43,10 @@ struct ShrinkProposal {
   Ballot ballot;  // under which it is proposed now
   Ballot origin;  // under which this set was first proposed: names it through all adoptions
   MemberSet set;
-  std::vector<Blob> blobs;  // one per member of the set; none where only the set is known
+  std::vector<Blob> blobs;  // one per member of the set; none if only the set is known
 
   bool adopted() const { return ballot != origin; }
-
-  void encode(WireWriter& out, bool with_blobs) const;
-  /// Nothing if the bytes are no proposal for so many members.
-  static std::optional<ShrinkProposal> decode(WireReader& in, int members);
+  bool operator==(const ShrinkProposal&) const = default;
 };
 
 }  // namespace tutti

@@ -1,0 +1,70 @@
+// The messages of the agreement on survivors: a struct for each, and the bytes they travel as.
+//
+// A message is encoded as one byte for its kind, then its fields in the order of its struct. Decoding accepts nothing
+// but what a member of the same agreement may send: sets for as many members, terms and rounds in range, and no byte
+// left over. Whether a message fits the state of its receiver is for the receiver to judge. Plain values; any thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "base/wire.hpp"
+#include "control/agreement/proposal.hpp"
+
+namespace tutti {
+
+/// To the leader of a term: the sender takes part.
+struct JoinMessage {
+  int term = -1;
+  Blob blob;
+  std::optional<ShrinkProposal> accepted;  // the last one; without blobs if the leader has them
+};
+
+/// From the leader: it may take so long until the sender of a join hears of it again.
+struct WaitMessage {
+  int term = -1;
+  double seconds = 0;
+};
+
+/// This term has begun, so that its leader expects a join.
+struct FollowMessage {
+  int term = -1;
+};
+
+struct ProposeMessage {
+  ShrinkProposal proposal;
+};
+
+struct AcceptMessage {
+  Ballot ballot;
+};
+
+/// The members have decided on this set.
+struct CommitMessage {
+  Ballot origin;
+  MemberSet set;
+};
+
+/// Members that are dead. One that presumes this of itself has given up.
+struct LossMessage {
+  MemberSet known;
+  MemberSet presumed;
+};
+
+/// From the leader: without those who are silent there is no quorum.
+struct RefuseMessage {
+  int term = -1;
+  MemberSet silent;
+};
+
+/// The index of a message is its kind on the wire.
+using AgreementMessage = std::variant<JoinMessage, WaitMessage, FollowMessage, ProposeMessage, AcceptMessage,
+                                      CommitMessage, LossMessage, RefuseMessage>;
+
+Blob encode(const AgreementMessage& message);
+/// Returns nothing if the bytes are no message of an agreement of so many members.
+std::optional<AgreementMessage> decode_agreement_message(std::span<const std::byte> bytes, int members);
+
+}  // namespace tutti
