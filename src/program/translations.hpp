@@ -1,5 +1,5 @@
 // Ways to renumber ranks that move them as coordinates are moved: a rank's number is written in digits of several
-// sizes, and a translation adds to each digit, modulo its size. What one rank does, others may do moved (moved.hpp).
+// sizes, and a translation adds to each digit, modulo its size. What one rank does, others may do moved (translated_parts.hpp).
 // Plain values; pure functions.
 #pragma once
 

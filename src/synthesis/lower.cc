@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "algorithm/builder.hpp"
-#include "program/moved.hpp"
+#include "program/translated_parts.hpp"
 #include "synthesis/moves.hpp"
 
 namespace tutti {

@@ -8,7 +8,7 @@
 
 #include "documents/json_value.hpp"
 #include "program/file/pattern.hpp"
-#include "program/moved.hpp"
+#include "program/translated_parts.hpp"
 
 namespace tutti {
 namespace {

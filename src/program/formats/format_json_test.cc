@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "program/check/check.hpp"
-#include "program/moved.hpp"
 #include "program/program_test_kit.hpp"
+#include "program/translated_parts.hpp"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "program/file/format_json.hpp"
 #include "program/formats/fold.hpp"
-#include "program/moved.hpp"
+#include "program/translated_parts.hpp"
 
 namespace tutti {
 namespace {

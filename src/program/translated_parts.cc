@@ -1,4 +1,4 @@
-#include "program/moved.hpp"
+#include "program/translated_parts.hpp"
 
 #include <fmt/format.h>
 
