@@ -34,7 +34,7 @@ bool is_within_block(const Cells& cells, const Shape& shape) {
 
 }  // namespace
 
-Status check_movable(const RankProgram& part, const Shape& shape) {
+Status check_translatable(const RankProgram& part, const Shape& shape) {
   if (has_root(shape.collective) || shape.collective == Collective::point_to_point)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("ranks of a {} do not all do the same", name_of(shape.collective)));
@@ -53,15 +53,15 @@ Status check_movable(const RankProgram& part, const Shape& shape) {
   return {};
 }
 
-RankProgram moved(RankProgram part, const Shape& shape, const Translations& translations, int by) {
+RankProgram translated(RankProgram part, const Shape& shape, const Translations& translations, int by) {
   const auto move_rank = [&](int& rank) {
-    if (rank >= 0) rank = translations.moved(rank, by);
+    if (rank >= 0) rank = translations.translated(rank, by);
   };
   const auto move_cells = [&](std::vector<Cells>& all) {
     for (Cells& cells : all) {
       move_rank(cells.rank);
       if (const int block = chunks_of_block(shape, cells.buffer); block > 0)
-        cells.first = translations.moved(cells.first / block, by) * block + cells.first % block;
+        cells.first = translations.translated(cells.first / block, by) * block + cells.first % block;
     }
   };
   for (Worker& worker : part.workers) {
@@ -76,13 +76,15 @@ RankProgram moved(RankProgram part, const Shape& shape, const Translations& tran
   return part;
 }
 
-std::function<RankProgram(int rank)> moved_parts(std::vector<RankProgram> homes, const Shape& shape,
-                                                 const Translations& translations) {
+std::function<RankProgram(int rank)> translated_parts(std::vector<RankProgram> representatives, const Shape& shape,
+                                                      const Translations& translations) {
   auto part_of = std::make_shared<std::map<int, RankProgram>>();
   for (int rank = 0; rank < shape.ranks; ++rank)
-    if (translations.home_of(rank) == rank) part_of->emplace(rank, std::move(homes[part_of->size()]));
+    if (translations.representative_of(rank) == rank)
+      part_of->emplace(rank, std::move(representatives[part_of->size()]));
   return [part_of, shape, translations](int rank) {
-    return moved(part_of->at(translations.home_of(rank)), shape, translations, translations.offset_of(rank));
+    return translated(part_of->at(translations.representative_of(rank)), shape, translations,
+                      translations.offset_of(rank));
   };
 }
 

@@ -9,13 +9,14 @@
 namespace tutti {
 
 /// Whether the part can be moved: every step's cells lie within one block. The error names the step.
-Status check_movable(const RankProgram& part, const Shape& shape);
+Status check_translatable(const RankProgram& part, const Shape& shape);
 
 /// What the rank does that the translation by `by` takes the part's rank to.
-RankProgram moved(RankProgram part, const Shape& shape, const Translations& translations, int by);
+RankProgram translated(RankProgram part, const Shape& shape, const Translations& translations, int by);
 
-/// The parts of all ranks by those of the homes (Translations::home_of), in the order of their numbers.
-std::function<RankProgram(int rank)> moved_parts(std::vector<RankProgram> homes, const Shape& shape,
-                                                 const Translations& translations);
+/// The parts of all ranks by those of the representatives (Translations::representative_of), in the order of their
+/// numbers.
+std::function<RankProgram(int rank)> translated_parts(std::vector<RankProgram> representatives, const Shape& shape,
+                                                      const Translations& translations);
 
 }  // namespace tutti

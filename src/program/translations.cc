@@ -12,7 +12,7 @@ int Translations::order() const {
   return order;
 }
 
-int Translations::moved(int rank, int by) const {
+int Translations::translated(int rank, int by) const {
   for (const Digit& digit : digits_) {
     if (!digit.moves) continue;
     const int value = rank / digit.stride % digit.size, step = by / digit.stride % digit.size;
@@ -28,7 +28,7 @@ int Translations::opposite(int by) const {
   return opposite;
 }
 
-int Translations::home_of(int rank) const { return rank - offset_of(rank); }
+int Translations::representative_of(int rank) const { return rank - offset_of(rank); }
 
 int Translations::offset_of(int rank) const {
   int offset = 0;

@@ -1,6 +1,6 @@
 // Ways to renumber ranks that move them as coordinates are moved: a rank's number is written in digits of several
-// sizes, and a translation adds to each digit, modulo its size. What one rank does, others may do moved (translated_parts.hpp).
-// Plain values; pure functions.
+// sizes, and a translation adds to each digit, modulo its size. What one rank does, others may do translated
+// (translated_parts.hpp). Plain values; pure functions.
 #pragma once
 
 #include <utility>
@@ -29,13 +29,13 @@ class Translations {
   /// Number of translations.
   int order() const;
   /// Where the translation that moves digits by those of `by` takes a rank.
-  int moved(int rank, int by) const;
+  int translated(int rank, int by) const;
   /// The translation that undoes one.
   int opposite(int by) const;
-  /// The translation that takes `home_of(rank)` to the rank, as the `by` of moved().
+  /// The translation that takes `representative_of(rank)` to the rank, as the `by` of translated().
   int offset_of(int rank) const;
   /// The rank of the same orbit whose moving digits are 0.
-  int home_of(int rank) const;
+  int representative_of(int rank) const;
   /// All values of `by`, ascending.
   std::vector<int> all() const;
 

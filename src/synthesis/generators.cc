@@ -287,7 +287,7 @@ namespace {
 
 /// Chunks leave a node of the reversed topology where they come into one of the other: through the GPU that is to the
 /// others what the sender's partners are. Where a sender has partners in several places, any GPU will do.
-SketchPlan turned_round(const SketchPlan& plan, Routes& routes) {
+SketchPlan reversed(const SketchPlan& plan, Routes& routes) {
   SketchPlan turned = plan;
   const Topology& topology = routes.topology();
   const auto node_of = [&](int rank) { return topology.vertex(topology.gpu(rank)).node; };
@@ -328,7 +328,7 @@ SynthesisTask::SynthesisTask(const Topology& given, const SynthesisRequest& requ
       sketch(request.sketch),
       plan(sketch == nullptr ? nullptr : &sketch->plan),
       lowering(request.lowering) {
-  if (plan != nullptr) backward_plan = turned_round(*plan, routes);
+  if (plan != nullptr) backward_plan = reversed(*plan, routes);
 }
 
 std::span<const Generator> generators() { return kGenerators; }

@@ -179,7 +179,7 @@ int width_of(const Schedule& schedule, const LowerOptions& options) {
   return (most / period + 1) * period;
 }
 
-/// Moves in order, those of all ranks or, where a symmetry moves ranks, of chunks that start at homes.
+/// Moves in order, those of all ranks or, where a symmetry moves ranks, of chunks that start at representatives.
 struct Told {
   std::vector<Move> moves;
   LoweringPurpose purpose;
@@ -198,8 +198,9 @@ Result<Program> assemble(Told told, const LowerOptions& options) {
   for (Move& move : told.moves) move.channel += told.width * (move.chunk % options.channels);
   const bool moves_ranks = symmetry.order() > 1;
   if (options.merges && !moves_ranks) told.moves = merged(std::move(told.moves), purpose);
-  const auto kept = std::make_shared<const Moves>(moves_ranks ? by_home(told.moves, purpose.schedule, symmetry)
-                                                              : by_rank(told.moves, purpose.shape.ranks));
+  const auto kept =
+      std::make_shared<const Moves>(moves_ranks ? by_representative(told.moves, purpose.schedule, symmetry)
+                                                : by_rank(told.moves, purpose.shape.ranks));
   Program program =
       generate::assemble({.name = options.name,
                           .shape = purpose.shape,
@@ -209,10 +210,10 @@ Result<Program> assemble(Told told, const LowerOptions& options) {
                                       PartBuilder& part) { PartEmitter(part, purpose, *kept, reuses).emit(); }},
                          options.instances);
   if (!moves_ranks) return program;
-  std::vector<RankProgram> homes;
+  std::vector<RankProgram> representatives;
   for (int rank = 0; rank < program.shape.ranks; ++rank)
-    if (symmetry.home_of(rank) == rank) homes.push_back(program.part(rank));
-  program.part = moved_parts(std::move(homes), program.shape, symmetry);
+    if (symmetry.representative_of(rank) == rank) representatives.push_back(program.part(rank));
+  program.part = translated_parts(std::move(representatives), program.shape, symmetry);
   program.symmetry = symmetry;
   return program;
 }

@@ -140,16 +140,16 @@ Moves by_rank(const std::vector<Move>& moves, int ranks) {
   return sorted;
 }
 
-Moves by_home(const std::vector<Move>& moves, const Shape& schedule, const Translations& symmetry) {
+Moves by_representative(const std::vector<Move>& moves, const Shape& schedule, const Translations& symmetry) {
   std::vector<std::vector<Move>> of(static_cast<std::size_t>(schedule.ranks));
   for (const Move& move : moves)
     for (const int rank : {move.from, move.to}) {
       const int by = symmetry.opposite(symmetry.offset_of(rank));
       Move image = move;
-      image.chunk = moved_chunk(schedule, move.chunk, symmetry, by);
-      image.from = symmetry.moved(move.from, by);
-      image.to = symmetry.moved(move.to, by);
-      of[static_cast<std::size_t>(symmetry.home_of(rank))].push_back(image);
+      image.chunk = translated_chunk(schedule, move.chunk, symmetry, by);
+      image.from = symmetry.translated(move.from, by);
+      image.to = symmetry.translated(move.to, by);
+      of[static_cast<std::size_t>(symmetry.representative_of(rank))].push_back(image);
     }
   Moves sorted;
   for (const auto& own : of) {

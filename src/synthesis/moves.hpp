@@ -53,7 +53,8 @@ std::vector<Move> merged(std::vector<Move> moves, const LoweringPurpose& purpose
 
 Moves by_rank(const std::vector<Move>& moves, int ranks);
 
-/// The moves of the homes among the ranks, where `moves` are those of a schedule that is the same under `symmetry`.
-Moves by_home(const std::vector<Move>& moves, const Shape& schedule, const Translations& symmetry);
+/// The moves of the representatives among the ranks, where `moves` are those of a schedule that is the same under
+/// `symmetry`.
+Moves by_representative(const std::vector<Move>& moves, const Shape& schedule, const Translations& symmetry);
 
 }  // namespace tutti

@@ -69,10 +69,11 @@ bool wants(const Shape& shape, int chunk, int rank) {
   return home_of(shape, chunk) == rank || only_target(shape, chunk).value_or(rank) == rank;
 }
 
-int moved_chunk(const Shape& shape, int chunk, const Translations& translations, int by) {
+int translated_chunk(const Shape& shape, int chunk, const Translations& translations, int by) {
   const int block = chunk / shape.chunks, piece = chunk % shape.chunks;
-  if (shape.collective != Collective::all_to_all) return translations.moved(block, by) * shape.chunks + piece;
-  const int source = translations.moved(block / shape.ranks, by), target = translations.moved(block % shape.ranks, by);
+  if (shape.collective != Collective::all_to_all) return translations.translated(block, by) * shape.chunks + piece;
+  const int source = translations.translated(block / shape.ranks, by),
+            target = translations.translated(block % shape.ranks, by);
   return (source * shape.ranks + target) * shape.chunks + piece;
 }
 
@@ -83,8 +84,8 @@ Schedule written_out(const Schedule& schedule) {
   whole.transfers.reserve(schedule.transfers.size() * offsets.size());
   for (const auto& [chunk, from, to, channel] : schedule.transfers)
     for (const int by : offsets)
-      whole.transfers.push_back({moved_chunk(schedule.shape, chunk, symmetry, by), symmetry.moved(from, by),
-                                 symmetry.moved(to, by), channel});
+      whole.transfers.push_back({translated_chunk(schedule.shape, chunk, symmetry, by), symmetry.translated(from, by),
+                                 symmetry.translated(to, by), channel});
   return whole;
 }
 

@@ -33,8 +33,9 @@ struct Schedule {
   std::string generator;  // who made it, for people: "packed trees"
   Shape shape;
   std::vector<Transfer> transfers;
-  /// Where it moves ranks: the transfers are those of chunks that start at a home (Translations::home_of); whatever
-  /// translations make of one happens beside it. For all_gather and all_to_all.
+  /// Where it moves ranks: the transfers are those of chunks that start at a representative
+  /// (Translations::representative_of); whatever translations make of one happens beside it. For all_gather and
+  /// all_to_all.
   Translations symmetry{};
 };
 
@@ -48,7 +49,7 @@ bool wants(const Shape& shape, int chunk, int rank);
 /// Above, what some ranks do and others do moved is told once; below, with all transfers, of which some can be merged.
 inline constexpr int kMostRanksWrittenOut = 256;
 /// What a translation makes of a chunk: that of the ranks moved.
-int moved_chunk(const Shape& shape, int chunk, const Translations& translations, int by);
+int translated_chunk(const Shape& shape, int chunk, const Translations& translations, int by);
 /// The same schedule with all transfers, and no symmetry.
 Schedule written_out(const Schedule& schedule);
 

@@ -32,7 +32,7 @@ std::string to_json(const Topology& topology, const SymmetricTrees& trees) {
   json["ranks"] = trees.ranks;
   for (const auto& digit : trees.group.digits())
     json["digits"].push_back({{"stride", digit.stride}, {"size", digit.size}, {"moves", digit.moves}});
-  json["homes"] = trees.homes;
+  json["homes"] = trees.representatives;
   json["trees"] = trees.copies;
   json["hops"] = nlohmann::ordered_json::array();
   for (const SymmetricHop& hop : trees.hops) json["hops"].push_back({hop.tree, hop.from, hop.to, hop.channel});
@@ -52,7 +52,7 @@ int print_trees(const TreesArguments& arguments) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const double rate = proven->for_large().rate.value();
   fmt::print("{} ranks, {} of them stand for all\n{} trees for each rank, at most {} high\n", trees->ranks,
-             trees->homes.size(), trees->copies, trees->height);
+             trees->representatives.size(), trees->copies, trees->height);
   fmt::print("{:.3f} GB/s for a large all-gather, of {:.3f} that are possible: {:.2f} % lost\nin {:.2f} s\n",
              1 / trees->rate / 1e9, 1 / rate / 1e9, std::max(0.0, 100 * (trees->rate / rate - 1)), seconds);
   if (arguments.output.empty()) return 0;

@@ -418,23 +418,24 @@ Translations read_translations(const JsonValue& value, const Shape& shape) {
 }
 
 /// Parts of which the others are moved.
-std::vector<RankProgram> read_homes(const JsonValue& value, const Program& program, bool& one_sided) {
+std::vector<RankProgram> read_representatives(const JsonValue& value, const Program& program, bool& one_sided) {
   const Shape& shape = program.shape;
   const std::vector<JsonValue> entries = value.elements();
   const auto expected = static_cast<std::size_t>(shape.ranks / program.symmetry.order());
   if (entries.size() != expected)
     value.fail(fmt::format("{} entries; moved_by leaves {} homes of {} ranks", entries.size(), expected, shape.ranks));
   std::int64_t proof_budget = kProofBudget, steps = 0;
-  std::vector<RankProgram> homes;
+  std::vector<RankProgram> representatives;
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    if (program.symmetry.home_of(rank) != rank) continue;
-    const JsonValue& entry = entries[homes.size()];
-    homes.push_back(expand(PartReader(shape, rank, rank, proof_budget, one_sided).read(entry), rank));
-    for (const Worker& worker : homes.back().workers) steps += static_cast<std::int64_t>(worker.steps.size());
+    if (program.symmetry.representative_of(rank) != rank) continue;
+    const JsonValue& entry = entries[representatives.size()];
+    representatives.push_back(expand(PartReader(shape, rank, rank, proof_budget, one_sided).read(entry), rank));
+    for (const Worker& worker : representatives.back().workers) steps += static_cast<std::int64_t>(worker.steps.size());
     if (steps > kMaxStepsOfRank) entry.fail(fmt::format("more than {} steps of all homes", kMaxStepsOfRank));
-    if (Status movable = check_movable(homes.back(), shape); !movable) entry.fail(movable.error().message);
+    if (Status movable = check_translatable(representatives.back(), shape); !movable)
+      entry.fail(movable.error().message);
   }
-  return homes;
+  return representatives;
 }
 
 ProgramPattern read_parts(const JsonValue& root, const Shape& shape, bool& one_sided) {
@@ -474,8 +475,8 @@ Program read_program(const JsonValue& root) {
   if (root.has("homes") != root.has("moved_by")) root.fail("'homes' and 'moved_by' go together");
   if (root.has("homes")) {
     program.symmetry = read_translations(root.at("moved_by"), program.shape);
-    program.part =
-        moved_parts(read_homes(root.at("homes"), program, program.one_sided), program.shape, program.symmetry);
+    program.part = translated_parts(read_representatives(root.at("homes"), program, program.one_sided), program.shape,
+                                    program.symmetry);
     return program;
   }
   auto pattern = std::make_shared<const ProgramPattern>(read_parts(root, program.shape, program.one_sided));

@@ -214,16 +214,16 @@ Json head_of(const Program& program) {
 }
 
 /// Of ranks that translations move to one another, the first alone.
-Result<std::string> save_moved(const Program& program) {
+Result<std::string> save_translated(const Program& program) {
   const Translations& symmetry = program.symmetry;
   const int ranks = program.shape.ranks;
   Json json = head_of(program);
   for (const Translations::Digit& digit : symmetry.digits())
     if (digit.moves) json["moved_by"].push_back({digit.stride, digit.size});
   for (int rank = 0; rank < ranks; ++rank) {
-    if (symmetry.home_of(rank) != rank) continue;
+    if (symmetry.representative_of(rank) != rank) continue;
     const RankProgram part = program.part(rank);
-    if (Status movable = check_movable(part, program.shape); !movable) return tl::unexpected(movable.error());
+    if (Status movable = check_translatable(part, program.shape); !movable) return tl::unexpected(movable.error());
     const auto pattern = fold_part(part);
     if (!pattern) return tl::unexpected(pattern.error());
     json["homes"].push_back(PartWriter(ranks, rank, rank).write(*pattern));
@@ -236,7 +236,7 @@ Result<std::string> save_moved(const Program& program) {
 }  // namespace
 
 Result<std::string> save_json(const Program& program) {
-  if (program.symmetry.order() > 1) return save_moved(program);
+  if (program.symmetry.order() > 1) return save_translated(program);
   const auto pattern = fold_all(program);
   if (!pattern) return tl::unexpected(pattern.error());
   Json json = head_of(program);

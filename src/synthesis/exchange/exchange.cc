@@ -76,7 +76,7 @@ class Maker {
     if (hops_.topology().nodes() > 1 && !good_enough()) try_inner_paths(most_chunks());
     if (!good_enough())
       if (auto searched = search(); !searched) return tl::unexpected(searched.error());
-    if (ranks_ > kMostRanksWrittenOut && !best_->moves) move_homes();
+    if (ranks_ > kMostRanksWrittenOut && !best_->moves) translate_representatives();
     return finish();
   }
 
@@ -163,14 +163,14 @@ class Maker {
     return std::move(found.orbit_of_link);
   }
 
-  /// Makes of the best so far what the homes do and all others do moved, where that is as good.
-  void move_homes() {
+  /// Makes of the best so far what the representatives do and all others do moved, where that is as good.
+  void translate_representatives() {
     const auto orbits = options_.plan == nullptr ? find_orbits() : std::nullopt;
     if (!orbits) return;
     const int chunks = best_->problem.chunks;
     Candidate candidate{.name = best_->name, .problem = problem_of_few(*orbits, chunks), .moves = true};
-    for (const int home : candidate.problem.sources) {
-      const auto first = best_->paths.begin() + static_cast<std::ptrdiff_t>(home) * ranks_ * chunks;
+    for (const int representative : candidate.problem.sources) {
+      const auto first = best_->paths.begin() + static_cast<std::ptrdiff_t>(representative) * ranks_ * chunks;
       candidate.paths.insert(candidate.paths.end(), first, first + static_cast<std::ptrdiff_t>(ranks_) * chunks);
     }
     weigh(candidate);
@@ -220,7 +220,7 @@ class Maker {
       problem.resources.capacity[at(resource)] += topology.link(link).capacity.value() / translations_->order();
     }
     for (int rank = 0; rank < ranks_; ++rank)
-      if (translations_->home_of(rank) == rank) problem.sources.push_back(rank);
+      if (translations_->representative_of(rank) == rank) problem.sources.push_back(rank);
     return problem;
   }
 
@@ -270,7 +270,7 @@ class Maker {
 
   int image_of(int hop, int shift) {
     const auto [from, to, channel] = hops_.hop(hop);
-    return hops_.between(translations_->moved(from, shift), translations_->moved(to, shift)).first + channel;
+    return hops_.between(translations_->translated(from, shift), translations_->translated(to, shift)).first + channel;
   }
 
   Exchange finish() {

@@ -149,7 +149,7 @@ class TranslationFinder {
     if (!is_new) return known->second;
     const Translations alone({{digit.stride, digit.size, true}});
     Permutation ranks;
-    for (int rank = 0; rank < topology_.ranks(); ++rank) ranks.push_back(alone.moved(rank, digit.stride));
+    for (int rank = 0; rank < topology_.ranks(); ++rank) ranks.push_back(alone.translated(rank, digit.stride));
     return known->second = extend_to_symmetry(topology_, ranks);
   }
 

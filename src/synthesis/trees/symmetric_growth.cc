@@ -24,15 +24,16 @@ std::vector<int> islands_below(const SymmetricGraph& graph, const std::vector<do
   for (std::size_t i = 0; i < graph.classes.size(); ++i)
     if (time_of_class[i] < time * (1 - kRounding))
       for (const int by : offsets)
-        joined.unite(graph.group.moved(graph.classes[i].from, by), graph.group.moved(graph.classes[i].to, by));
+        joined.unite(graph.group.translated(graph.classes[i].from, by),
+                     graph.group.translated(graph.classes[i].to, by));
   std::vector<int> islands(at(graph.ranks));
   for (int rank = 0; rank < graph.ranks; ++rank) islands[at(rank)] = joined.find(rank);
   return islands;
 }
 
-/// Classes of one home with the same links: they are busy together.
+/// Classes of one representative with the same links: they are busy together.
 struct SharedPort {
-  int home = 0;
+  int representative = 0;
   bool crosses = false;  // leads to ranks that no faster classes lead to
   int level = 0;         // of islands
   std::vector<int> orbits;
@@ -51,14 +52,14 @@ class SymmetricTreeGrowth {
  public:
   SymmetricTreeGrowth(const SymmetricGraph& graph, int copies, double most_time)
       : graph_(graph),
-        trees_(static_cast<int>(graph.homes.size()) * copies),
+        trees_(static_cast<int>(graph.representatives.size()) * copies),
         depth_(at(trees_), std::vector<int>(at(graph.ranks), -1)),
         free_(graph.time_of_use.size(), 0),
         uses_(graph.time_of_use.size(), 0) {
     for (const double time : graph.time_of_use)
       budget_.push_back(time > 0 ? static_cast<std::int64_t>(most_time * (1 + kRounding) / time) : 0);
     make_ports();
-    for (int tree = 0; tree < trees_; ++tree) join(tree, graph.homes[at(tree / copies)], 0, 0);
+    for (int tree = 0; tree < trees_; ++tree) join(tree, graph.representatives[at(tree / copies)], 0, 0);
   }
 
   Result<SymmetricGrowth> run() {
@@ -147,7 +148,7 @@ class SymmetricTreeGrowth {
       --level.missing[at(tree)];
       --level.missing_in_all;
     }
-    for (const int index : ports_of_[at(graph_.group.home_of(rank))]) {
+    for (const int index : ports_of_[at(graph_.group.representative_of(rank))]) {
       PortState& state = ports_[at(index)];
       state.sources.push({depth, arrival, tree, rank, 0});
       if (std::exchange(state.waits, false)) turns_.emplace(std::max(arrival, free_from(state.port)), index);
@@ -247,7 +248,7 @@ class SymmetricTreeGrowth {
   }
 
   int target_of(int index, int rank) const {
-    return graph_.group.moved(graph_.classes[at(index)].to, graph_.group.offset_of(rank));
+    return graph_.group.translated(graph_.classes[at(index)].to, graph_.group.offset_of(rank));
   }
 
   void carry(const PortState& state, const LinkChoice& choice, double time) {
@@ -268,7 +269,7 @@ class SymmetricTreeGrowth {
   std::vector<std::int64_t> uses_, budget_;  // [orbit]
   std::vector<IslandLevel> levels_;
   std::vector<PortState> ports_;
-  std::vector<std::vector<int>> ports_of_;  // [home]
+  std::vector<std::vector<int>> ports_of_;  // [representative]
   using Turn = std::pair<double, int>;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   SymmetricGrowth result_;
@@ -288,8 +289,8 @@ SymmetricGraph make_symmetric_graph(Routes& routes, const FoundTranslations& fou
                                 (links_of_orbit[at(link)] * topology.link(link).capacity.value()));
   }
   for (int rank = 0; rank < topology.ranks(); ++rank) {
-    if (found.group.home_of(rank) != rank) continue;
-    graph.homes.push_back(rank);
+    if (found.group.representative_of(rank) != rank) continue;
+    graph.representatives.push_back(rank);
     for (const RankLink& link : rank_links_from(routes, wiring, rank))
       for (std::size_t channel = 0; channel < link.routes.size(); ++channel) {
         LinkClass one{rank, link.to, static_cast<int>(channel), {}};

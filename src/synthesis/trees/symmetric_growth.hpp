@@ -14,9 +14,9 @@
 
 namespace tutti {
 
-/// What all ranks of an orbit have in common: the links that leave its home, by orbit.
+/// What all ranks of an orbit have in common: the links that leave its representative, by orbit.
 struct LinkClass {
-  int from = 0;  // a home
+  int from = 0;  // a representative
   int to = 0;
   int channel = 0;
   std::vector<int> orbits;  // of the links of its route
@@ -25,15 +25,15 @@ struct LinkClass {
 struct SymmetricGraph {
   Translations group;
   int ranks = 0;
-  std::vector<int> homes;           // one rank of each orbit
-  std::vector<LinkClass> classes;   // grouped by `from`
-  std::vector<double> time_of_use;  // [orbit] that its links take when every rank uses the class once, for one byte
+  std::vector<int> representatives;  // one rank of each orbit
+  std::vector<LinkClass> classes;    // grouped by `from`
+  std::vector<double> time_of_use;   // [orbit] that its links take when every rank uses the class once, for one byte
 };
 
 SymmetricGraph make_symmetric_graph(Routes& routes, const FoundTranslations& found, Wiring wiring);
 
 struct SymmetricHop {
-  int tree = 0;  // of homes * copies: tree / copies is the home's index
+  int tree = 0;  // of representatives * copies: tree / copies is the representative's index
   int from = 0;
   int to = 0;
   int channel = 0;
@@ -46,7 +46,8 @@ struct SymmetricGrowth {
   int height = 0;
 };
 
-/// `copies` trees for each home; no orbit takes more than `most_time`. Fails with unsupported where they get stuck.
+/// `copies` trees for each representative; no orbit takes more than `most_time`. Fails with unsupported where they get
+/// stuck.
 Result<SymmetricGrowth> grow_symmetric(const SymmetricGraph& graph, int copies, double most_time);
 
 }  // namespace tutti

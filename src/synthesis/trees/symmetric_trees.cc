@@ -19,10 +19,10 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr std::array kLosses = {0.0, 0.001, 0.003, 0.01, 0.02, 0.04, 0.08};
 
 /// Time of a tree of one byte from each rank, which no trees can beat.
-double least_time(const Network& network, const std::vector<int>& homes) {
+double least_time(const Network& network, const std::vector<int>& representatives) {
   const Topology& topology = *network.topology;
   std::vector<int> sinks;
-  for (const int home : homes) sinks.push_back(topology.gpu(home));
+  for (const int representative : representatives) sinks.push_back(topology.gpu(representative));
   const Marks cut = tightest_gather_cut(network, sinks);
   const Rational capacity = Rational(network.capacity_out_of(cut)) * network.capacity_unit;
   return gpus_in(topology, cut) / capacity.value();
@@ -31,7 +31,7 @@ double least_time(const Network& network, const std::vector<int>& homes) {
 SymmetricTrees named(const SymmetricGraph& graph, int copies, SymmetricGrowth grown, double least) {
   return {graph.group,
           graph.ranks,
-          graph.homes,
+          graph.representatives,
           copies,
           std::move(grown.hops),
           grown.time / (static_cast<double>(graph.ranks) * copies),
@@ -39,7 +39,7 @@ SymmetricTrees named(const SymmetricGraph& graph, int copies, SymmetricGrowth gr
           grown.height};
 }
 
-using Way = std::tuple<int, int, int>;  // from a home, to a rank, on a channel
+using Way = std::tuple<int, int, int>;  // from a representative, to a rank, on a channel
 
 /// When each way is used so often, and so is every one it is moved to: the time of the busiest link, by counting.
 double busiest_time(Routes& routes, const Translations& group, const std::vector<int>& offsets,
@@ -49,7 +49,8 @@ double busiest_time(Routes& routes, const Translations& group, const std::vector
   for (const auto& [way, count] : uses) {
     const auto [from, to, channel] = way;
     for (const int by : offsets)
-      for (const int link : routes.links(group.moved(from, by), group.moved(to, by), channel)) loads[at(link)] += count;
+      for (const int link : routes.links(group.translated(from, by), group.translated(to, by), channel))
+        loads[at(link)] += count;
   }
   double busiest = 0;
   for (int link = 0; link < topology.link_count(); ++link)
@@ -68,7 +69,7 @@ Result<SymmetricTrees> find_symmetric_trees(Routes& routes, const SymmetricOptio
     return fail(ErrorCode::unsupported, fmt::format("only {} translations of {} ranks were found", found.group.order(),
                                                     routes.topology().ranks()));
   const SymmetricGraph graph = make_symmetric_graph(routes, found, Wiring::rails);
-  const double least = least_time(*network, graph.homes);
+  const double least = least_time(*network, graph.representatives);
   const auto try_all = [&](double least_loss, double most_loss) -> Result<SymmetricTrees> {
     for (int copies = 1; copies <= options.most_trees; ++copies)
       for (const double loss : kLosses) {
@@ -94,9 +95,9 @@ PackedTrees expand(Routes& routes, const SymmetricTrees& trees) {
   packed.height = trees.height;
   std::map<Way, std::int64_t> uses;
   for (const SymmetricHop& hop : trees.hops) {
-    const int to_home = group.opposite(group.offset_of(hop.from));
-    ++uses[{group.home_of(hop.from), group.moved(hop.to, to_home), hop.channel}];
-    const int root = trees.homes[at(hop.tree / trees.copies)];
+    const int to_representative = group.opposite(group.offset_of(hop.from));
+    ++uses[{group.representative_of(hop.from), group.translated(hop.to, to_representative), hop.channel}];
+    const int root = trees.representatives[at(hop.tree / trees.copies)];
     packed.schedule.transfers.push_back({root * trees.copies + hop.tree % trees.copies, hop.from, hop.to, hop.channel});
   }
   packed.rate = busiest_time(routes, group, offsets, uses) / (static_cast<double>(trees.ranks) * trees.copies);

@@ -11,11 +11,11 @@ namespace tutti {
 struct SymmetricTrees {
   Translations group;
   int ranks = 0;
-  std::vector<int> homes;          // whose trees these are
-  int copies = 1;                  // trees for each rank
-  std::vector<SymmetricHop> hops;  // of the homes' trees, in order of time
-  double rate = 0;                 // as PackedTrees'
-  double loss = 0;                 // of time against the tightest cut, as a share
+  std::vector<int> representatives;  // whose trees these are
+  int copies = 1;                    // trees for each rank
+  std::vector<SymmetricHop> hops;    // of the representatives' trees, in order of time
+  double rate = 0;                   // as PackedTrees'
+  double loss = 0;                   // of time against the tightest cut, as a share
   int height = 0;
 };
 

@@ -28,10 +28,10 @@ TEST(Translations, AreFewerWhereRanksDiffer) {
 TEST(Translations, AddDigitByDigit) {
   const Translations group({{1, 10, true}, {10, 2, false}, {20, 4, true}});
   EXPECT_EQ(group.order(), 40);
-  EXPECT_EQ(group.moved(79, 21), 10 + 0);  // 9 + 1 and 3 + 1 both come round; the digit between stays
-  EXPECT_EQ(group.home_of(57), 10);
-  EXPECT_EQ(group.moved(group.home_of(57), group.offset_of(57)), 57);
-  EXPECT_EQ(group.moved(group.moved(33, 45), group.opposite(45)), 33);
+  EXPECT_EQ(group.translated(79, 21), 10 + 0);  // 9 + 1 and 3 + 1 both come round; the digit between stays
+  EXPECT_EQ(group.representative_of(57), 10);
+  EXPECT_EQ(group.translated(group.representative_of(57), group.offset_of(57)), 57);
+  EXPECT_EQ(group.translated(group.translated(33, 45), group.opposite(45)), 33);
   EXPECT_EQ(group.all().size(), 40U);
 }
 

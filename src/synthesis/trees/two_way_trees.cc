@@ -175,7 +175,7 @@ std::vector<GrownTree> rooted_best(const Trees& trees, const std::vector<TwoWayL
 }
 
 /// Every link as the reversed topology has it: with the route of the way back.
-std::vector<RankLink> turned_round(const std::vector<RankLink>& links) {
+std::vector<RankLink> reversed(const std::vector<RankLink>& links) {
   std::map<std::pair<int, int>, const RankLink*> index;
   for (const RankLink& link : links) index[{link.from, link.to}] = &link;
   std::vector<RankLink> turned = links;
@@ -201,7 +201,7 @@ Result<TwoWayTrees> pack_two_way_trees(Routes& routes, const TwoWayOptions& opti
   const auto trees = rooted_best(best->trees(), best->edges(), ranks);
   const Shape shape{Collective::broadcast, ranks, trees.front().root, static_cast<int>(trees.size())};
   PackedTrees down = make_tree_schedule(routes, shape, best->links(), trees);
-  PackedTrees up = make_tree_schedule(routes, shape, turned_round(best->links()), trees);
+  PackedTrees up = make_tree_schedule(routes, shape, reversed(best->links()), trees);
   return TwoWayTrees{std::move(down.schedule), std::move(up.schedule), best->rate(), height_of(trees)};
 }
 
