@@ -18,7 +18,7 @@ constexpr std::size_t kLeastSecret = 16;  // characters; one of fewer can be gue
 
 using Field = std::variant<std::string Settings::*, bool Settings::*, int Settings::*, double Settings::*>;
 
-struct Entry {
+struct SettingVariable {
   const char* name;
   Field field;
   const char* help;
@@ -26,8 +26,8 @@ struct Entry {
   double most = 1e9;
 };
 
-const std::vector<Entry>& entries() {
-  static const std::vector<Entry> all = {
+const std::vector<SettingVariable>& entries() {
+  static const std::vector<SettingVariable> all = {
       {"TUTTI_CMA", &Settings::cross_memory_attach, "read peers' ordinary memory with process_vm_readv"},
       {"TUTTI_FAMILY", &Settings::family, "address family: ipv4, ipv6; empty: either"},
       {"TUTTI_HEARTBEAT_TIMEOUT", &Settings::heartbeat_timeout, "seconds of silence after which a host counts as dead"},
@@ -114,7 +114,7 @@ struct Loaded {
   std::string secret_error;  // why a file that was named gave no secret
 
   Loaded() {
-    for (const Entry& entry : entries()) {
+    for (const SettingVariable& entry : entries()) {
       const char* text = std::getenv(entry.name);
       if (text == nullptr) continue;
       if (const std::string wrong = std::visit([&](auto field) { return read(entry, text, field); }, entry.field);
@@ -127,7 +127,7 @@ struct Loaded {
 
   /// What is wrong with the value; empty: nothing.
   template <typename T>
-  std::string read(const Entry& entry, const char* text, T Settings::*field) {
+  std::string read(const SettingVariable& entry, const char* text, T Settings::*field) {
     T value{};
     if (!parse(text, value)) return "cannot be read";
     if constexpr (!std::is_same_v<T, std::string> && !std::is_same_v<T, bool>)
@@ -210,7 +210,7 @@ std::vector<SettingInfo> describe_settings() {
   static constexpr const char* kTypes[] = {"text", "flag", "number", "number"};
   const Settings defaults;
   std::vector<SettingInfo> all;
-  for (const Entry& entry : entries()) {
+  for (const SettingVariable& entry : entries()) {
     const auto show = [&](const Settings& from) {
       return std::visit([&](auto field) { return to_text(from.*field); }, entry.field);
     };
@@ -227,13 +227,14 @@ std::vector<std::string> unknown_settings() {
     const std::string_view text = *variable;
     const std::string_view name = text.substr(0, text.find('='));
     if (name.substr(0, 6) != "TUTTI_") continue;
-    const auto known = [&](const Entry& entry) { return name == entry.name; };
+    const auto known = [&](const SettingVariable& entry) { return name == entry.name; };
     if (std::any_of(entries().begin(), entries().end(), known)) continue;
     if (std::find(std::begin(kLaunchVariables), std::end(kLaunchVariables), name) != std::end(kLaunchVariables))
       continue;
-    const auto nearest = std::min_element(entries().begin(), entries().end(), [&](const Entry& a, const Entry& b) {
-      return edit_distance(name, a.name) < edit_distance(name, b.name);
-    });
+    const auto nearest =
+        std::min_element(entries().begin(), entries().end(), [&](const SettingVariable& a, const SettingVariable& b) {
+          return edit_distance(name, a.name) < edit_distance(name, b.name);
+        });
     lines.push_back(fmt::format("{} means nothing to tutti; did you mean {}?", name, nearest->name));
   }
   return lines;

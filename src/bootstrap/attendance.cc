@@ -71,7 +71,7 @@ Attendance::Answer Attendance::add(JoinRequest request, const std::string& from)
   if (member)
     return {Admission::duplicate,
             fmt::format("rank {} is taken: one joined from {}, another from {}", request.rank, member->from, from)};
-  member = Member{from, std::move(request.blob)};
+  member = JoinedRank{from, std::move(request.blob)};
   ++joined_;
   return {};
 }

@@ -59,7 +59,7 @@ class Attendance {
   std::vector<Blob> blobs() const;
 
  private:
-  struct Member {
+  struct JoinedRank {
     std::string from;
     Blob blob;
   };
@@ -72,7 +72,7 @@ class Attendance {
   bool all_ranks() const { return joined_ > 0 && joined_ == ranks(); }
   std::string disagreement(const JoinRequest& request) const;
 
-  std::vector<std::optional<Member>> members_;
+  std::vector<std::optional<JoinedRank>> members_;
   std::set<std::uint64_t> newcomers_;
   std::vector<Introduced> introduced_;
   std::size_t places_ = 0;  // for newcomers

@@ -79,14 +79,14 @@ void StoreLoop::accepted(Id id, Fd socket, const Connector::Arrival& arrival) {
   if (!watch) return log::error("the store cannot watch {}: {}", arrival.remote.to_string(), watch.error().message);
   // A host that loses power sends no farewell.
   (void)watch_silence(socket.get(), settings().heartbeat_timeout);
-  Connection& connection = connections_
-                               .emplace(id, Connection{.socket = std::move(socket),
-                                                       .peer = arrival.remote,
-                                                       .watch = *watch,
-                                                       .deadline = EventLoop::kNever,
-                                                       .incoming = {},
-                                                       .answer = {}})
-                               .first->second;
+  StoreConnection& connection = connections_
+                                    .emplace(id, StoreConnection{.socket = std::move(socket),
+                                                                 .peer = arrival.remote,
+                                                                 .watch = *watch,
+                                                                 .deadline = EventLoop::kNever,
+                                                                 .incoming = {},
+                                                                 .answer = {}})
+                                    .first->second;
   admit(id, connection, decode_request(arrival.greeting).value());
   const auto found = connections_.find(id);
   if (found != connections_.end() && found->second.phase == Phase::answering) flush(id, found->second);
@@ -95,7 +95,7 @@ void StoreLoop::accepted(Id id, Fd socket, const Connector::Arrival& arrival) {
 void StoreLoop::serve(Id id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  Connection& connection = found->second;
+  StoreConnection& connection = found->second;
   const bool next_round = connection.phase == Phase::answered && !connection.newcomer;
   if (connection.phase == Phase::introducing || next_round) {
     auto request = read_request(connection);
@@ -113,7 +113,7 @@ void StoreLoop::serve(Id id) {
   this->watch(connection);
 }
 
-Result<std::optional<JoinRequest>> StoreLoop::read_request(Connection& connection) {
+Result<std::optional<JoinRequest>> StoreLoop::read_request(StoreConnection& connection) {
   Blob& incoming = connection.incoming;
   if (incoming.empty()) incoming.resize(kLengthBytes);
   while (true) {
@@ -149,7 +149,7 @@ void StoreLoop::begin_round() {
   fail_all(make_error(ErrorCode::rank_died, fmt::format("rank {} left before all ranks had joined", gone), gone));
 }
 
-void StoreLoop::admit(Id id, Connection& connection, JoinRequest request) {
+void StoreLoop::admit(Id id, StoreConnection& connection, JoinRequest request) {
   connection.rank = request.rank;
   connection.phase = Phase::waiting;
   connection.deadline = EventLoop::kNever;
@@ -182,7 +182,7 @@ void StoreLoop::admit(Id id, Connection& connection, JoinRequest request) {
 }
 
 // How long it waits is its own affair: it hangs up when it has had enough.
-void StoreLoop::admit_newcomer(Id id, Connection& connection, JoinRequest request) {
+void StoreLoop::admit_newcomer(Id id, StoreConnection& connection, JoinRequest request) {
   const bool asks = !connection.newcomer;
   connection.newcomer = true;
   if (asks)
@@ -193,13 +193,13 @@ void StoreLoop::admit_newcomer(Id id, Connection& connection, JoinRequest reques
   if (attendance_.complete()) complete();
 }
 
-void StoreLoop::tell_size(Connection& connection) {
+void StoreLoop::tell_size(StoreConnection& connection) {
   answer(connection, std::make_shared<const Blob>(encode_size(attendance_.size())));
   set_deadline(connection, kRequestSeconds);
   connection.tells_size = true;
 }
 
-void StoreLoop::answer(Connection& connection, std::shared_ptr<const Blob> with) {
+void StoreLoop::answer(StoreConnection& connection, std::shared_ptr<const Blob> with) {
   if (with == failure_ && connection.rank >= 0) settled_.insert(connection.rank);
   connection.answer = std::move(with);
   connection.sent = 0;
@@ -208,12 +208,12 @@ void StoreLoop::answer(Connection& connection, std::shared_ptr<const Blob> with)
   set_deadline(connection, kAnswerSeconds);
 }
 
-void StoreLoop::set_deadline(Connection& connection, double seconds) {
+void StoreLoop::set_deadline(StoreConnection& connection, double seconds) {
   connection.deadline = loop_.now() + seconds;
   next_expiry_ = std::min(next_expiry_, connection.deadline);
 }
 
-void StoreLoop::flush(Id id, Connection& connection) {
+void StoreLoop::flush(Id id, StoreConnection& connection) {
   const auto rest = std::span(*connection.answer).subspan(connection.sent);
   const auto sent = send_some(connection.socket.get(), rest);
   if (!sent) return hung_up(id);
@@ -260,7 +260,7 @@ void StoreLoop::fail_all(Error error) {
 }
 
 void StoreLoop::hung_up(Id id) {
-  const Connection& connection = connections_.at(id);
+  const StoreConnection& connection = connections_.at(id);
   const bool is_rank = connection.rank >= 0 && !connection.newcomer;
   const bool too_early = is_rank && (connection.phase == Phase::waiting || (!complete_ && !failure_));
   const int rank = connection.rank;
@@ -284,7 +284,7 @@ void StoreLoop::erase(Id id) {
   connections_.erase(found);
 }
 
-void StoreLoop::watch(const Connection& connection) {
+void StoreLoop::watch(const StoreConnection& connection) {
   loop_.change(connection.watch, EPOLLIN | (connection.phase == Phase::answering ? std::uint32_t{EPOLLOUT} : 0u));
 }
 
@@ -303,7 +303,7 @@ double StoreLoop::expire() {
     next_expiry_ = EventLoop::kNever;
     for (auto entry = connections_.begin(); entry != connections_.end();) {
       const Id id = entry->first;
-      const Connection& connection = (entry++)->second;
+      const StoreConnection& connection = (entry++)->second;
       next_expiry_ = std::min(next_expiry_, connection.deadline > now ? connection.deadline : EventLoop::kNever);
       if (connection.deadline > now) continue;
       const char* why = connection.phase == Phase::introducing ? "has not asked to join" : "has not taken its answer";

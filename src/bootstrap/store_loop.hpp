@@ -46,7 +46,7 @@ class StoreLoop final : private Connector::Owner {
     answered,     // waiting for the rank to hang up, or to bring another blob
   };
   // Of a process that has asked to join.
-  struct Connection {
+  struct StoreConnection {
     Fd socket;
     SocketAddress peer;
     std::uint64_t watch = 0;
@@ -79,21 +79,21 @@ class StoreLoop final : private Connector::Owner {
 
   bool over() const;
   void serve(Id id);
-  Result<std::optional<JoinRequest>> read_request(Connection& connection);
+  Result<std::optional<JoinRequest>> read_request(StoreConnection& connection);
   void begin_round();
-  void admit(Id id, Connection& connection, JoinRequest request);
-  void admit_newcomer(Id id, Connection& connection, JoinRequest request);
-  void tell_size(Connection& connection);
-  void answer(Connection& connection, std::shared_ptr<const Blob> with);
-  void set_deadline(Connection& connection, double seconds);
-  void flush(Id id, Connection& connection);
+  void admit(Id id, StoreConnection& connection, JoinRequest request);
+  void admit_newcomer(Id id, StoreConnection& connection, JoinRequest request);
+  void tell_size(StoreConnection& connection);
+  void answer(StoreConnection& connection, std::shared_ptr<const Blob> with);
+  void set_deadline(StoreConnection& connection, double seconds);
+  void flush(Id id, StoreConnection& connection);
   void complete();
   void answer_newcomers(const std::vector<Blob>& blobs);
   void fail_all(Error error);
   void hung_up(Id id);
   void drop(Id id, const std::string& why);
   void erase(Id id);
-  void watch(const Connection& connection);
+  void watch(const StoreConnection& connection);
   double expire();
   void publish();
 
@@ -101,7 +101,7 @@ class StoreLoop final : private Connector::Owner {
   Connector connector_;
   std::shared_ptr<StoreProgress> progress_;
   bool stopped_ = false;
-  std::map<Id, Connection> connections_;  // in the order they came
+  std::map<Id, StoreConnection> connections_;  // in the order they came
   double next_expiry_;
   Attendance attendance_;
   double patience_;  // until when those who wait do, the least of them

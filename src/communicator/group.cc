@@ -8,13 +8,13 @@
 namespace tutti {
 namespace {
 
-struct Pending {
+struct GroupedCall {
   std::shared_ptr<CommunicatorImpl> communicator;
   std::shared_ptr<Operation> held;  // owns the counts the call points to
 };
 
 thread_local int t_depth = 0;
-thread_local std::vector<Pending> t_pending;
+thread_local std::vector<GroupedCall> t_pending;
 
 }  // namespace
 
@@ -39,10 +39,10 @@ Status Group::end() {
   if (!open_) return fail(ErrorCode::invalid_argument, "this group has ended already");
   open_ = false;
   if (--t_depth > 0) return {};  // the outermost group runs everything
-  std::vector<Pending> pending;
+  std::vector<GroupedCall> pending;
   pending.swap(t_pending);
   std::vector<std::shared_ptr<Operation>> operations;
-  for (const Pending& each : pending) operations.push_back(each.communicator->submit(each.held->call));
+  for (const GroupedCall& each : pending) operations.push_back(each.communicator->submit(each.held->call));
   Status first;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     // Waiting for one drives its communicator; the progress thread drives the others of the group.

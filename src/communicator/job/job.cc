@@ -102,7 +102,7 @@ Job::~Job() {
   JobList::of_process().begins_to_leave();
   clock_.reset();
   control_->remove_topic(kMoves);
-  for (const Kept& each : kept_) control_->remove_topic(each.deliberation->id());
+  for (const KeptAgreement& each : kept_) control_->remove_topic(each.deliberation->id());
   for (const Gone& each : gone_) control_->remove_topic(each.id);
   control_->unsubscribe(deaths_);
   control_->unsubscribe(leaves_);
@@ -232,7 +232,8 @@ void Job::forget_old() {
     for (; gone_.size() > kGone; gone_.pop_front()) forgotten.push_back(gone_.front().id);
     std::erase_if(forgotten, [this](std::uint64_t id) {
       return communicators_.contains(id) || is_gone(id) ||
-             std::any_of(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.deliberation->id() == id; });
+             std::any_of(kept_.begin(), kept_.end(),
+                         [&](const KeptAgreement& k) { return k.deliberation->id() == id; });
     });
   }
   if (control_ == nullptr) return;
@@ -246,7 +247,7 @@ bool Job::is_gone(std::uint64_t id) const {
 std::vector<std::shared_ptr<Deliberation>> Job::kept(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<Deliberation>> found;
-  for (const Kept& each : kept_)
+  for (const KeptAgreement& each : kept_)
     if (each.deliberation->id() == id) found.push_back(each.deliberation);
   return found;
 }

@@ -80,7 +80,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::vector<std::shared_ptr<Deliberation>> kept(std::uint64_t id);
   void forget_old();
 
-  struct Kept {
+  struct KeptAgreement {
     std::shared_ptr<Deliberation> deliberation;
     Deadline until;
   };
@@ -100,8 +100,8 @@ class Job : public std::enable_shared_from_this<Job> {
   std::uint64_t leaves_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<CommunicatorImpl>>> communicators_;
-  std::deque<Kept> kept_;  // oldest first
-  std::deque<Gone> gone_;  // likewise
+  std::deque<KeptAgreement> kept_;  // oldest first
+  std::deque<Gone> gone_;           // likewise
 };
 
 }  // namespace tutti

@@ -5,7 +5,7 @@
 namespace tutti {
 
 void PointToPointHistory::add(const Call& call, OperationTag tag) {
-  Entry& current = entries_[tag.number % entries_.size()];
+  RecentCall& current = entries_[tag.number % entries_.size()];
   current.number.store(0, std::memory_order_relaxed);
   current.what.store(static_cast<std::uint64_t>(call.count) << 8 | static_cast<std::uint64_t>(call.type),
                      std::memory_order_release);
@@ -13,7 +13,7 @@ void PointToPointHistory::add(const Call& call, OperationTag tag) {
 }
 
 std::string PointToPointHistory::find(std::uint32_t number) const {
-  const Entry& entry = entries_[number % entries_.size()];
+  const RecentCall& entry = entries_[number % entries_.size()];
   if (entry.number.load(std::memory_order_acquire) != number + 1) return "";
   const std::uint64_t what = entry.what.load(std::memory_order_acquire);
   if (entry.number.load(std::memory_order_relaxed) != number + 1) return "";

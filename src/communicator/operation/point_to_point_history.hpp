@@ -21,11 +21,11 @@ class PointToPointHistory {
  private:
   /// add() stores: `number` zero, `what`, `number`, both release. find() loads: `number`, `what`, both acquire, and
   /// `number` again.
-  struct Entry {
+  struct RecentCall {
     std::atomic<std::uint32_t> number{0};  // plus one
     std::atomic<std::uint64_t> what{0};    // count (56 bits), type (8)
   };
-  std::array<Entry, 64> entries_;  // as many as a pipe takes before the receiver looks
+  std::array<RecentCall, 64> entries_;  // as many as a pipe takes before the receiver looks
 };
 
 }  // namespace tutti
