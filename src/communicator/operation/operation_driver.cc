@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "communicator/impl.hpp"
-#include "communicator/progress.hpp"
+#include "communicator/operation/progress.hpp"
 #include "transport/tcp/tcp.hpp"
 
 namespace tutti {

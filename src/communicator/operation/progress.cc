@@ -1,4 +1,4 @@
-#include "communicator/progress.hpp"
+#include "communicator/operation/progress.hpp"
 
 #include <unistd.h>
 
