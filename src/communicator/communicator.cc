@@ -23,7 +23,7 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, const Result<Call>& ca
     return tl::unexpected(std::move(error));
   }
   if (put_in_group(impl, *call)) return {};
-  return impl->run(*call);
+  return impl->driver().run(*call);
 }
 
 std::size_t element_of(DataType type) { return static_cast<int>(type) < kDataTypes ? size_of(type) : 1; }
@@ -37,7 +37,7 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective,
     const bool in_place =
         count > 0 && is_in_place(collective, input, output, count * static_cast<std::size_t>(impl->rank()), element);
     const CallKey call = CallKey::of(collective, type, reduction.op, in_place, true, root, count);
-    if (std::optional<Status> repeated = impl->repeat(call, input, output)) return std::move(*repeated);
+    if (std::optional<Status> repeated = impl->driver().repeat(call, input, output)) return std::move(*repeated);
   }
   return run(impl, make_call(caller_of(*impl), collective, send, recv, count, type, reduction, root));
 }
@@ -47,7 +47,7 @@ Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* 
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % element_of(type) == 0;
   if (!in_group() && data != nullptr && aligned) {
     const CallKey call = CallKey::of(Collective::point_to_point, type, Operator::sum, false, sends, peer, count);
-    if (std::optional<Status> repeated = impl->repeat(call, sends ? data : nullptr, sends ? nullptr : data))
+    if (std::optional<Status> repeated = impl->driver().repeat(call, sends ? data : nullptr, sends ? nullptr : data))
       return std::move(*repeated);
   }
   return run(impl, make_end_call(caller_of(*impl), sends, data, count, type, peer));
@@ -59,15 +59,15 @@ Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* 
 
 bool Work::test() {
   if (state_ == nullptr || state_->done.load(std::memory_order_acquire)) return true;
-  // Kept alive: the operation lets go of its communicator when it is done.
-  if (const auto communicator = state_->home.lock()) communicator->drive();
+  // Kept alive: the operation drops its communicator when it is done.
+  if (const auto driver = state_->driver.lock()) driver->drive();
   return state_->done.load(std::memory_order_acquire);
 }
 
 Status Work::wait(double seconds) {
   if (state_ == nullptr) return {};
   const Deadline deadline = seconds > 0 ? Deadline::in(seconds) : Deadline::never();
-  if (const auto communicator = state_->home.lock()) return communicator->wait(*state_, deadline);
+  if (const auto driver = state_->driver.lock()) return driver->wait(*state_, deadline);
   if (state_->error != nullptr) return tl::unexpected(*state_->error);
   return {};
 }
@@ -92,27 +92,27 @@ Communicator::Communicator(std::shared_ptr<CommunicatorImpl> impl) : impl_(std::
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   if (this == &other) return *this;
-  if (impl_ != nullptr) impl_->let_go();
+  if (impl_ != nullptr) impl_->close();
   impl_ = std::move(other.impl_);
   return *this;
 }
 Communicator::~Communicator() {
-  if (impl_ != nullptr) impl_->let_go();
+  if (impl_ != nullptr) impl_->close();
 }
 
 int Communicator::rank() const { return impl_->rank(); }
 int Communicator::size() const { return impl_->size(); }
 const HostLayout& Communicator::layout() const { return impl_->layout(); }
-Status Communicator::status() const { return impl_->status(); }
+Status Communicator::status() const { return impl_->failure().status(); }
 
 Status Communicator::select(std::string_view rules) {
   Result<std::vector<SelectionRule>> parsed = parse_rules(rules);
   if (!parsed) return tl::unexpected(parsed.error());
-  return impl_->configure([&](PlanCache& plans) { plans.set_rules(std::move(*parsed)); });
+  return impl_->driver().configure([&](PlanCache& plans) { plans.set_rules(std::move(*parsed)); });
 }
 
 Status install_program(Communicator& communicator, Program program) {
-  return communicator.impl_->configure([&](PlanCache& plans) { plans.install(std::move(program)); });
+  return communicator.impl_->driver().configure([&](PlanCache& plans) { plans.install(std::move(program)); });
 }
 
 TcpCounters network_traffic(const Communicator& communicator) {
@@ -126,7 +126,7 @@ void Communicator::abort(std::string_view reason) {
   error.rank = impl_->rank();
   error.peer = impl_->rank();
   error.message = "rank " + std::to_string(impl_->rank()) + " aborted: " + std::string(reason);
-  impl_->break_with(std::move(error), true);
+  impl_->failure().break_with(std::move(error), Notify::peers);
 }
 
 #define TUTTI_SUBMIT(...) submit(make_call(caller_of(*impl_), __VA_ARGS__))
@@ -211,7 +211,7 @@ Result<Work> Communicator::submit(const Result<Call>& call) {
   }
   if (in_group())
     return fail(ErrorCode::invalid_argument, "a group runs its operations together: use the blocking forms in it");
-  return Work(impl_->submit(*call));
+  return Work(impl_->driver().submit(*call));
 }
 
 Result<Work> Communicator::all_reduce_async(const void* send, void* recv, std::size_t count, DataType type,

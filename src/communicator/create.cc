@@ -183,7 +183,7 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
   call.count = 3;
   call.type = DataType::uint64;
   call.reduction = Operator::min;
-  if (Status done = impl->run(call, deadline); !done) {
+  if (Status done = impl->driver().run(call, deadline); !done) {
     done.error().operation = "create";  // the user has called no operation yet
     return done;
   }
@@ -292,7 +292,8 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
   }
   if (is_new) (*job)->watch();
   const std::stop_callback cancelled(options.cancel, [&] {
-    (*impl)->break_with(fail(ErrorCode::aborted, fmt::format("rank {} cancelled the creation", rank)).value(), true);
+    (*impl)->failure().break_with(fail(ErrorCode::aborted, fmt::format("rank {} cancelled the creation", rank)).value(),
+                                  Notify::peers);
   });
   if (Status agreed_on = agree(*impl, deadline); !agreed_on) return tl::unexpected(agreed_on.error());
   return impl;

@@ -45,7 +45,7 @@ void Deliberation::restart(std::uint32_t number) {
 Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
   {
     const std::lock_guard lock(mutex_);
-    losses_ = impl.losses();
+    losses_ = impl.failure().losses();
     for (const int rank : options_.dead) losses_.push_back({rank, Certainty::known});
     blob_ = std::move(blob);
     restart(impl.agreements().begin());
@@ -75,7 +75,7 @@ Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
 }
 
 void Deliberation::take_losses(const CommunicatorImpl& impl) {
-  for (const Loss& loss : impl.losses())
+  for (const Loss& loss : impl.failure().losses())
     if (std::find(losses_.begin(), losses_.end(), loss) == losses_.end()) {
       losses_.push_back(loss);
       agreement_.on_death(now(), loss);

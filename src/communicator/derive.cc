@@ -22,7 +22,7 @@ Result<std::vector<Value>> gather_values(CommunicatorImpl& impl, const Value& mi
   const Result<Call> call =
       make_call({impl.rank(), impl.size()}, Collective::all_gather, &mine, all.data(), sizeof(Value), DataType::uint8);
   if (!call) return tl::unexpected(call.error());
-  if (Status done = impl.run(*call); !done) return tl::unexpected(done.error());
+  if (Status done = impl.driver().run(*call); !done) return tl::unexpected(done.error());
   return all;
 }
 
@@ -142,7 +142,7 @@ Result<Communicator> Communicator::shrink(const ShrinkOptions& options) {
   Error error;
   error.code = ErrorCode::aborted;
   error.message = fmt::format("rank {} shrinks the communicator", rank());
-  impl_->break_with(std::move(error), true);
+  impl_->failure().break_with(std::move(error), Notify::peers);
   Result<Segment> segment = Segment::create(size());
   if (!segment) return tl::unexpected(segment.error());
   const SegmentName& name = segment->name();

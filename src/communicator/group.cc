@@ -42,11 +42,11 @@ Status Group::end() {
   std::vector<GroupedCall> pending;
   pending.swap(t_pending);
   std::vector<std::shared_ptr<Operation>> operations;
-  for (const GroupedCall& each : pending) operations.push_back(each.communicator->submit(each.held->call));
+  for (const GroupedCall& each : pending) operations.push_back(each.communicator->driver().submit(each.held->call));
   Status first;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     // Waiting for one drives its communicator; the progress thread drives the others of the group.
-    const Status done = pending[i].communicator->wait(*operations[i], Deadline::never());
+    const Status done = pending[i].communicator->driver().wait(*operations[i], Deadline::never());
     if (!done && first) first = done;
   }
   return first;

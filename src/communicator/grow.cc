@@ -148,13 +148,13 @@ Status share(CommunicatorImpl& impl, Growth& growth) {
   Result<Call> call =
       make_call({impl.rank(), impl.size()}, Collective::broadcast, &growth, &growth, sizeof growth, DataType::uint8);
   if (!call) return tl::unexpected(call.error());
-  return impl.run(*call);
+  return impl.driver().run(*call);
 }
 
 /// Ends the wait for newcomers: a rank was lost, or abort() was called.
 Status still_whole(const CommunicatorImpl& impl) {
-  if (Status status = impl.status(); !status) return status;
-  const std::vector<Loss> gone = impl.losses();
+  if (Status status = impl.failure().status(); !status) return status;
+  const std::vector<Loss> gone = impl.failure().losses();
   if (gone.empty()) return {};
   auto failure = fail(ErrorCode::rank_died, fmt::format("rank {} has left", gone.front().member));
   failure.value().peer = gone.front().member;

@@ -28,10 +28,6 @@ HostLayout layout_of(const Identity& identity) {
   return layout;
 }
 
-/// How long a rank that gives up waits for peers in other processes to come out of a step that writes into its memory.
-/// One step takes milliseconds; a process that takes longer stands still, and the memory is taken away from it.
-constexpr double kStandstillSeconds = 0.5;
-
 /// Whether the ranks of our host are more than the cores they may run on. Ranks may be bound to one core each.
 bool is_crowded(const Identity& identity) {
   const std::uint64_t host = identity.members[static_cast<std::size_t>(identity.rank)].host;
@@ -63,14 +59,10 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<Job> job, Identity identity, 
       options_(options),
       layout_(layout_of(identity_)),
       host_(std::move(host)),
-      failure_(identity_.members.size()),
-      query_(*job_, identity_, *host_),
       recorder_(identity_, layout_, options_),
-      stalls_({identity_, options_, *host_, failure_, query_, recorder_}, layout_.hosts),
-      fence_(*host_, kStandstillSeconds),
-      scheduler_(query_),
-      agreements_(size()),
-      wait_policy_(WaitPolicy::of(is_crowded(identity_))) {
+      failure_(*job_, identity_, *host_, recorder_),
+      query_(*job_, identity_, *host_),
+      agreements_(size()) {
   options_.cancel = {};  // that was for its creation
 }
 
@@ -99,6 +91,10 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   setting.planned = std::move(*planned);
   impl->links_ = std::make_unique<LinkTable>(*impl->job_, impl->identity_, *impl->host_, impl->recorder_.record());
   impl->plans_ = std::make_unique<PlanCache>(std::move(setting), *impl->links_);
+  const OperationDriver::Parts parts{
+      impl->identity_, impl->options_, *impl->host_,    impl->layout_.hosts > 1 ? impl->job_->tcp() : nullptr,
+      impl->failure_,  impl->query_,   impl->recorder_, *impl->plans_};
+  impl->driver_.emplace(parts, WaitPolicy::of(is_crowded(impl->identity_)), impl);
   if (impl->identity_.settled) impl->settle(impl->identity_.pull);
   impl->job_->enroll(impl->identity_.id, impl);
   return impl;
@@ -120,37 +116,15 @@ CommunicatorImpl::~CommunicatorImpl() {
   recorder_.close();
 }
 
-void CommunicatorImpl::let_go() {
+void CommunicatorImpl::close() {
   // A child made by fork holds a copy, whose end is none of the rank's business.
   const Member& self = identity_.members[static_cast<std::size_t>(rank())];
   if (self.segment.pid != ::getpid()) return;
-  finish_pending();
+  driver_->finish_pending();
   if (!failure_.is_broken())
     if (const std::string difference = query_.find_difference(); !difference.empty())
       log::error("rank {}: ranks called different operations, and results are wrong: {}", rank(), difference);
-  if (!idle() || !scheduler_.take_token()) return;
-  recorder_.close_profiler();
-  scheduler_.give_token();
-}
-
-void CommunicatorImpl::break_with(Error error, bool tell) {
-  if (error.rank < 0) error.rank = rank();
-  if (!failure_.keep(error)) return;
-  recorder_.broken(error);  // before anybody can see that it is
-  failure_.publish();
-  host_->own().ring();
-  if (!tell) return;
-  log::error("{}", error.to_string());
-  Message message;
-  message.kind = Message::Kind::broken;
-  message.from = rank();
-  message.code = error.code;
-  message.peer = error.peer;
-  message.text = error.message;
-  if (error.code == ErrorCode::timed_out || error.code == ErrorCode::system)
-    message.text = fmt::format("rank {} gave up: {}", rank(), error.message);
-  // To all ranks, and to nobody else: processes without a rank here would keep it for a communicator they never get.
-  job_->broadcast(identity_.id, identity_.processes(), message);
+  driver_->close_profiler();
 }
 
 void CommunicatorImpl::process_left(int process) {
@@ -172,7 +146,7 @@ void CommunicatorImpl::process_died(int process, const Death& death) {
   error.message = fmt::format("rank {} {} ({})", first,
                               death.certainty == Certainty::known ? "died" : "is presumed dead", death.error.message);
   log::error("{}", error.to_string());
-  break_with(std::move(error), false);
+  failure_.break_with(std::move(error), Notify::nobody);
 }
 
 void CommunicatorImpl::hear(const Message& message) {
@@ -185,7 +159,7 @@ void CommunicatorImpl::hear(const Message& message) {
       error.message = message.text;
       error.peer = message.peer;
       error.rank = rank();
-      return break_with(std::move(error), false);
+      return failure_.break_with(std::move(error), Notify::nobody);
     }
     case Message::Kind::left:
       if (message.from >= 0 && message.from < size()) failure_.add_left(message.from);

@@ -39,4 +39,10 @@ std::string Operation::name() const {
   return fmt::format("{} #{}", sends ? "send" : is_point_to_point() ? "recv" : name_of(call.collective), number());
 }
 
+Error Operation::attribute(Error reported, int rank) const {
+  reported.rank = rank;
+  if (reported.operation.empty()) reported.operation = name();
+  return reported;
+}
+
 }  // namespace tutti

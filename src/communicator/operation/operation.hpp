@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-class CommunicatorImpl;
+class OperationDriver;
 
 /// A failure that may still be explained: by the news of a death, or by the answer of a peer.
 struct PendingFailure {
@@ -28,15 +28,15 @@ struct PendingFailure {
 struct Operation {
   Call call;
   Execution execution;
-  bool started = false;                            // peers may touch its memory
-  Deadline deadline;                               // it fails then, and breaks the communicator
-  std::unique_ptr<PendingFailure> failure;         // it has failed, and nobody was told yet
-  std::uint64_t still_since = 0;                   // ticks: the first look since which nothing has moved; 0: none
-  std::uint64_t idle_since = 0;                    // ticks: when it was first seen to wait for long; 0: not yet
-  bool warned = false;                             // of a late rank
-  int missed = -1;                                 // the rank it waited for, and that had left, at the last look
-  std::shared_ptr<CommunicatorImpl> communicator;  // keeps it alive while the operation is under way
-  std::weak_ptr<CommunicatorImpl> home;
+  bool started = false;                         // peers may touch its memory
+  Deadline deadline;                            // it fails then, and breaks the communicator
+  std::unique_ptr<PendingFailure> failure;      // it has failed, and nobody was told yet
+  std::uint64_t still_since = 0;                // ticks: the first check since which nothing has moved; 0: none
+  std::uint64_t idle_since = 0;                 // ticks: when it was first seen to wait for long; 0: not yet
+  bool warned = false;                          // of a late rank
+  int missed = -1;                              // the rank it waited for, and that had left, at the last check
+  std::shared_ptr<OperationDriver> keep_alive;  // while the operation is under way; the communicator with it
+  std::weak_ptr<OperationDriver> driver;        // of a submitted operation
 
   std::atomic<bool> done{false};
   std::unique_ptr<Error> error;
@@ -72,6 +72,8 @@ struct Operation {
   std::uint32_t number() const { return execution.tag().number; }
   /// Returns "all_reduce #4".
   std::string name() const;
+  /// Returns an error of this operation with the rank it is reported on, and with its name if the error names none.
+  Error attribute(Error reported, int rank) const;
 };
 
 }  // namespace tutti

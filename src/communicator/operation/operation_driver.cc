@@ -1,25 +1,55 @@
-// How operations of a communicator move: the loop that drives them, and how it waits.
+#include "communicator/operation/operation_driver.hpp"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <utility>
 
-#include "communicator/impl.hpp"
+#include "base/log.hpp"
 #include "communicator/operation/progress.hpp"
+#include "memory/region.hpp"
 #include "transport/tcp/tcp.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr int kNapMicroseconds = 1000;    // a missed wake costs no more than this
-constexpr double kGraceSeconds = 5;       // for operations of a communicator that is dropped, after the last move
-constexpr unsigned kPollsPerLook = 1024;  // polls between two readings of the clock while something moves
+constexpr int kNapMicroseconds = 1000;     // a missed wake costs no more than this
+constexpr double kGraceSeconds = 5;        // for operations of a communicator that is dropped, after the last move
+constexpr unsigned kPollsPerCheck = 1024;  // polls between two readings of the clock while something moves
+
+/// How long a rank that gives up waits for peers in other processes to come out of a step that writes into its memory.
+/// One step takes milliseconds; a process that takes longer stands still, and the memory is taken away from it.
+constexpr double kStandstillSeconds = 0.5;
+
+/// Takes the memory that peers could write into during an operation away from one that stands still.
+void revoke_exposed(const Operation& operation, int rank, int peer) {
+  for (const std::span<std::byte> buffer : operation.execution.exposed()) {
+    if (buffer.empty() || buffer.data() == nullptr) continue;
+    const auto* const address = static_cast<const void*>(buffer.data());
+    if (const Status revoked = revoke(buffer.data(), buffer.size()); !revoked)
+      log::error("rank {}: rank {} may still write into the {} bytes at {}: {}", rank, peer, buffer.size(), address,
+                 revoked.error().message);
+    else
+      log::debug("rank {}: rank {} is still in the operation; it can no longer write into the {} bytes at {}", rank,
+                 peer, buffer.size(), address);
+  }
+}
 
 }  // namespace
 
-Status CommunicatorImpl::run(const Call& call, Deadline deadline) {
-  if (failure_.is_broken()) return status();
+OperationDriver::OperationDriver(const Parts& parts, const WaitPolicy& wait_policy, std::weak_ptr<void> owner)
+    : parts_(parts),
+      owner_(std::move(owner)),
+      scheduler_(parts.query),
+      wait_policy_(wait_policy),
+      stalls_({parts.identity, parts.options, parts.host, parts.failure, parts.query, parts.recorder},
+              parts.tcp != nullptr),
+      inquiry_(parts.identity, parts.failure, parts.query),
+      fence_(parts.host, kStandstillSeconds) {}
+
+Status OperationDriver::run(const Call& call, Deadline deadline) {
+  if (parts_.failure.is_broken()) return parts_.failure.status();
   if (!scheduler_.take_token()) return wait(*submit(call, deadline), Deadline::never());
   OperationQueue& queue = scheduler_.queue_of(call);
   if (!is_next(queue)) {
@@ -42,9 +72,9 @@ Status CommunicatorImpl::run(const Call& call, Deadline deadline) {
   return result;
 }
 
-std::optional<Status> CommunicatorImpl::repeat(const CallKey& call, const void* send, void* recv) {
+std::optional<Status> OperationDriver::repeat(const CallKey& call, const void* send, void* recv) {
   BoundCall& slot = bound_calls_.slot_of(call);
-  if (failure_.is_broken() || !scheduler_.take_token()) return std::nullopt;
+  if (parts_.failure.is_broken() || !scheduler_.take_token()) return std::nullopt;
   if (!slot.bound || !(slot.key == call) || !is_next(*slot.queue)) {
     scheduler_.give_token();
     return std::nullopt;
@@ -61,24 +91,12 @@ std::optional<Status> CommunicatorImpl::repeat(const CallKey& call, const void* 
 }
 
 /// Returns whether a call may run at once, without overtaking others of its queue.
-bool CommunicatorImpl::is_next(const OperationQueue& queue) {
+bool OperationDriver::is_next(const OperationQueue& queue) {
   if (scheduler_.has_mail()) take_mail();
   return OperationScheduler::is_idle(queue);
 }
 
-Status CommunicatorImpl::configure(const std::function<void(PlanCache&)>& change) {
-  const bool owns = scheduler_.take_token();
-  const bool may_change = owns && !scheduler_.has_collectives();
-  if (may_change) {
-    change(*plans_);
-    bound_calls_.clear();
-  }
-  if (owns) scheduler_.give_token();
-  if (may_change) return {};
-  return fail(ErrorCode::invalid_argument, "programs can be chosen only while no operation is under way");
-}
-
-Status CommunicatorImpl::run_owned(Operation& operation) {
+Status OperationDriver::run_owned(Operation& operation) {
   Waiter waiter(wait_policy_, &wait_habit_);
   while (true) {
     const bool moved = service();
@@ -87,51 +105,52 @@ Status CommunicatorImpl::run_owned(Operation& operation) {
       break;
     }
     if (moved)
-      wake(waiter);
+      reset_wait(waiter);
     else
-      rest(waiter);
+      idle_once(waiter);
   }
   if (operation.error != nullptr) return tl::unexpected(*operation.error);
   return {};
 }
 
-std::shared_ptr<Operation> CommunicatorImpl::submit(const Call& call, Deadline deadline) {
+std::shared_ptr<Operation> OperationDriver::submit(const Call& call, Deadline deadline) {
   auto operation = std::make_shared<Operation>();
   operation->call = call;
   operation->deadline = deadline;
   operation->own_counts();
-  operation->communicator = shared_from_this();
-  operation->home = operation->communicator;
+  const std::shared_ptr<OperationDriver> self(owner_.lock(), this);
+  operation->keep_alive = self;
+  operation->driver = self;
   scheduler_.submit(operation);
   // Wakes the thread that sleeps with the token, if there is one, so that it takes the operation up.
   if (scheduler_.has_owner()) {
-    if (layout_.hosts > 1)
-      job_->tcp()->wake();
+    if (parts_.tcp != nullptr)
+      parts_.tcp->wake();
     else
-      host_->own().ring();
+      parts_.host.own().ring();
   }
-  Progress::of_process().attend(shared_from_this());
+  Progress::of_process().attend(self);
   return operation;
 }
 
-bool CommunicatorImpl::drive() {
+bool OperationDriver::drive() {
   if (!scheduler_.take_token()) return false;
   const bool moved = service();
   // Nobody may be waiting: this call may be the only one for a while that can notice a rank that is gone.
-  if (!moved) look(ticks());
+  if (!moved) check_stalls(ticks());
   scheduler_.give_token();
   return moved;
 }
 
-Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
+Status OperationDriver::wait(Operation& operation, Deadline deadline) {
   Waiter waiter(wait_policy_, &wait_habit_);
   while (!operation.done.load(std::memory_order_acquire)) {
     if (deadline.passed()) return fail(ErrorCode::timed_out, "the operation is still under way");
     if (scheduler_.take_token()) {
       const bool moved = service();
       const bool done = operation.done.load(std::memory_order_relaxed);
-      if (!moved && !done) rest(waiter);
-      if (moved) wake(waiter);
+      if (!moved && !done) idle_once(waiter);
+      if (moved) reset_wait(waiter);
       scheduler_.give_token();
     } else if (waiter.pause() == Waiter::Next::sleep) {
       ::usleep(100);
@@ -141,18 +160,29 @@ Status CommunicatorImpl::wait(Operation& operation, Deadline deadline) {
   return {};
 }
 
-/// Waits for operations that nobody waits for any more, as long as something moves, and aborts what does not.
-void CommunicatorImpl::finish_pending() {
+Status OperationDriver::configure(const std::function<void(PlanCache&)>& change) {
+  const bool owns = scheduler_.take_token();
+  const bool may_change = owns && !scheduler_.has_collectives();
+  if (may_change) {
+    change(parts_.plans);
+    bound_calls_.clear();
+  }
+  if (owns) scheduler_.give_token();
+  if (may_change) return {};
+  return fail(ErrorCode::invalid_argument, "programs can be chosen only while no operation is under way");
+}
+
+void OperationDriver::finish_pending() {
   Waiter waiter(wait_policy_);
   Deadline grace = Deadline::in(kGraceSeconds);
   while (!idle()) {
-    if (grace.passed() && !failure_.is_broken()) {
+    if (grace.passed() && !parts_.failure.is_broken()) {
       Error error;
       error.code = ErrorCode::aborted;
-      error.peer = rank();
-      error.message = fmt::format("rank {} destroyed its communicator with {} operations under way", rank(),
-                                  scheduler_.submitted());
-      break_with(std::move(error), true);
+      error.peer = parts_.identity.rank;
+      error.message = fmt::format("rank {} destroyed its communicator with {} operations under way",
+                                  parts_.identity.rank, scheduler_.submitted());
+      parts_.failure.break_with(std::move(error), Notify::peers);
     }
     if (!scheduler_.take_token()) {
       if (waiter.pause() == Waiter::Next::sleep) ::usleep(100);
@@ -161,78 +191,86 @@ void CommunicatorImpl::finish_pending() {
     // Bytes of other communicators, and probes of peers that wait, are no reason to wait longer.
     const std::uint64_t before = advances_;
     const bool moved = service();
-    if (!moved && !idle()) rest(waiter);
-    if (moved) wake(waiter);
+    if (!moved && !idle()) idle_once(waiter);
+    if (moved) reset_wait(waiter);
     if (advances_ != before) grace = Deadline::in(kGraceSeconds);
     scheduler_.give_token();
   }
 }
 
-void CommunicatorImpl::take_mail() {
+void OperationDriver::close_profiler() {
+  if (!idle() || !scheduler_.take_token()) return;
+  parts_.recorder.close_profiler();
+  scheduler_.give_token();
+}
+
+void OperationDriver::take_mail() {
   for (OperationQueue* const queue : scheduler_.take_mail()) activate_next(*queue);
 }
 
-void CommunicatorImpl::activate_next(OperationQueue& queue) {
+void OperationDriver::activate_next(OperationQueue& queue) {
   if (queue.active == nullptr && !queue.waiting.empty()) activate(queue, *queue.waiting.front());
 }
 
-void CommunicatorImpl::activate(OperationQueue& queue, Operation& operation) {
+void OperationDriver::activate(OperationQueue& queue, Operation& operation) {
   scheduler_.begin(queue, operation);
-  if (const Status started = start(queue, operation); !started) begin_failure(operation, started.error(), false);
+  if (const Status started = start(queue, operation); !started) inquiry_.begin(operation, started.error(), false);
 }
 
-Status CommunicatorImpl::start(OperationQueue& queue, Operation& operation) {
-  if (failure_.is_broken()) return status();
-  operation.stage_input(size());
+Status OperationDriver::start(OperationQueue& queue, Operation& operation) {
+  if (parts_.failure.is_broken()) return parts_.failure.status();
+  operation.stage_input(static_cast<int>(parts_.identity.members.size()));
   const Call& call = operation.call;
-  Result<PreparedCall> prepared = plans_->prepare(call);
+  Result<PreparedCall> prepared = parts_.plans.prepare(call);
   if (!prepared) return tl::unexpected(prepared.error());
   const OperationTag tag{queue.number++, prepared->signature};
   const Plan& plan = *prepared->plan.plan;
-  recorder_.set_title(operation, plan);
+  parts_.recorder.set_title(operation, plan);
   enter(queue, operation, tag, plan, call.send, call.recv);
   Status started =
-      operation.execution.start(prepared->plan, prepared->when_mapped, call, tag, host_.get(), &failure_.flag());
+      operation.execution.start(prepared->plan, prepared->when_mapped, call, tag, &parts_.host, &parts_.failure.flag());
   operation.started = started.has_value();
   return started;
 }
 
 /// Makes known that this rank has entered an operation: to peers that ask, and to whoever watches.
-void CommunicatorImpl::enter(OperationQueue& queue, Operation& operation, OperationTag tag, const Plan& plan,
-                             const void* send, void* recv) {
+void OperationDriver::enter(OperationQueue& queue, Operation& operation, OperationTag tag, const Plan& plan,
+                            const void* send, void* recv) {
   if (queue.history == nullptr)
-    query_.publish(operation.call, tag);
+    parts_.query.publish(operation.call, tag);
   else
     queue.history->add(operation.call, tag);
-  recorder_.entered(operation, tag, plan, send, recv);
+  parts_.recorder.entered(operation, tag, plan, send, recv);
 }
 
-bool CommunicatorImpl::service() {
+/// Takes everything under way as far as it goes now. Returns whether anything moved.
+bool OperationDriver::service() {
   // Something may move all the time and yet not what an operation waits for.
-  if (++polls_ % kPollsPerLook == 0) look(ticks());
+  if (++polls_ % kPollsPerCheck == 0) check_stalls(ticks());
   if (scheduler_.has_mail()) take_mail();
-  if (failure_.is_broken()) return fail_all();
-  if (!host_->shares_process()) return advance_all();
+  if (parts_.failure.is_broken()) return fail_all();
+  if (!parts_.host.shares_process()) return advance_all();
   // A rank of this process that fails waits until we are outside, before its caller may free what we read. So nothing
   // in between may wait for another rank. Once one has given up, only what has failed goes on.
-  if (!host_->begin_touching()) return conclude_failures();
+  if (!parts_.host.begin_touching()) return conclude_failures();
   const struct Touching {
     Host& host;
     ~Touching() { host.end_touching(); }  // also if a user's operator throws
-  } touching{*host_};
+  } touching{parts_.host};
   return advance_all();
 }
 
-bool CommunicatorImpl::advance_all() {
+bool OperationDriver::advance_all() {
   const bool received = progress_tcp();
   const bool moved = scheduler_.advance_active([&](OperationQueue& queue) { return advance(queue); });
   return received || moved;
 }
 
-/// Whoever waits in Tcp::wait() has to do this, because the transport's own thread does not then.
-bool CommunicatorImpl::progress_tcp() { return layout_.hosts > 1 && job_->tcp()->progress(); }
+/// Moves the lanes to other hosts on. Whoever waits in Tcp::wait() has to, because the transport's own thread does not
+/// then.
+bool OperationDriver::progress_tcp() { return parts_.tcp != nullptr && parts_.tcp->progress(); }
 
-bool CommunicatorImpl::advance(OperationQueue& queue) {
+bool OperationDriver::advance(OperationQueue& queue) {
   Operation& operation = *queue.active;
   if (operation.failure != nullptr) return conclude_failure(queue);
   const bool moved = operation.execution.advance();
@@ -246,46 +284,90 @@ bool CommunicatorImpl::advance(OperationQueue& queue) {
       activate_next(queue);
       return true;
     case Execution::State::failed:
-      begin_failure(operation, operation.execution.error(), true);
+      inquiry_.begin(operation, operation.execution.error(), true);
       return true;
   }
   return moved;
 }
 
 /// Ends an operation. The caller goes on with the next.
-void CommunicatorImpl::finish(OperationQueue& queue, Operation& operation, const Error* error) {
-  recorder_.left(operation, error != nullptr);
+void OperationDriver::finish(OperationQueue& queue, Operation& operation, const Error* error) {
+  parts_.recorder.left(operation, error != nullptr);
   scheduler_.finish(queue, operation, error);
 }
 
-/// Something moved: whoever was waited for has come.
-void CommunicatorImpl::wake(Waiter& waiter) {
+/// Begins a new wait, because something moved: whoever was waited for has come.
+void OperationDriver::reset_wait(Waiter& waiter) {
   if (waiter.since() != 0)
     scheduler_.for_each_active([](const Operation& operation) { OperationRecorder::woken(operation); });
   waiter.reset();
 }
 
-/// Sleeps as the waiter says, and looks around now and then.
-void CommunicatorImpl::rest(Waiter& waiter) {
+/// Spins, yields or sleeps, as the waiter says. After a sleep it checks the operations.
+void OperationDriver::idle_once(Waiter& waiter) {
   if (waiter.pause() == Waiter::Next::again) return;
   scheduler_.for_each_active(
       [&](const Operation& operation) { OperationRecorder::waiting(operation, waiter.since()); });
-  if (layout_.hosts > 1)
-    job_->tcp()->wait(std::chrono::microseconds(kNapMicroseconds));
+  if (parts_.tcp != nullptr)
+    parts_.tcp->wait(std::chrono::microseconds(kNapMicroseconds));
   else
-    host_->sleep(kNapMicroseconds);
-  look(ticks());
+    parts_.host.sleep(kNapMicroseconds);
+  check_stalls(ticks());
 }
 
-/// Looks at every operation under way, if it is time to. All who drive come here, whether they wait, test or are the
+/// Checks every operation under way, if it is time to. All who drive come here, whether they wait, test or are the
 /// progress thread: an operation that nobody waits for times out and notices a lost rank, too.
-void CommunicatorImpl::look(std::uint64_t now) {
+void OperationDriver::check_stalls(std::uint64_t now) {
   if (!stalls_.is_due(now)) return;
   scheduler_.for_each_active([&](Operation& operation) {
-    if (failure_.is_broken()) return;
-    if (std::optional<Error> error = stalls_.look_at(operation, now))
-      break_with(with_context(std::move(*error), operation), true);
+    if (parts_.failure.is_broken()) return;
+    if (std::optional<Error> error = stalls_.check(operation, now))
+      parts_.failure.break_with(operation.attribute(std::move(*error), parts_.identity.rank), Notify::peers);
   });
+}
+
+/// Reports the failure of the queue's operation once it is explained. Returns whether it did.
+bool OperationDriver::conclude_failure(OperationQueue& queue) {
+  Operation& operation = *queue.active;
+  const std::optional<Error> error = inquiry_.conclude(operation);
+  if (!error) return false;
+  const bool breaks = operation.failure->breaks;
+  operation.failure.reset();
+  if (breaks || error->code == ErrorCode::rank_died) parts_.failure.break_with(*error, Notify::peers);
+  if (!breaks) {
+    finish(queue, operation, &*error);
+    activate_next(queue);
+  }
+  return true;
+}
+
+/// Reports the failures of all operations that have failed, while no other may go on.
+bool OperationDriver::conclude_failures() {
+  const bool received = progress_tcp();
+  const bool concluded = scheduler_.advance_active(
+      [&](OperationQueue& queue) { return queue.active->failure != nullptr && conclude_failure(queue); });
+  return received || concluded;
+}
+
+/// Fails all operations of a broken communicator, once their memory is their callers' again: no peer of this host
+/// touches it, and links to other hosts are closed. Peers of other processes that do not come out of a step in time
+/// (they may stand still) lose what they could write into. Returns whether it is done.
+bool OperationDriver::fail_all() {
+  bool started = false;
+  scheduler_.for_each_active([&](const Operation& operation) { started = started || operation.started; });
+  if (started && !fence_.close()) return progress_tcp();
+  const int rank = parts_.identity.rank;
+  const Operation* const collective = scheduler_.active_collective();
+  if (collective != nullptr && collective->started && !fence_.stuck().empty())
+    revoke_exposed(*collective, rank, fence_.stuck().front());
+  parts_.plans.clear();
+  bound_calls_.clear();
+  const Error error = parts_.failure.status().error();
+  scheduler_.fail_all([&](Operation& operation) {
+    parts_.recorder.left(operation, true);
+    return operation.attribute(error, rank);
+  });
+  return true;
 }
 
 }  // namespace tutti

@@ -49,7 +49,7 @@ void OperationScheduler::finish(OperationQueue& queue, Operation& operation, con
     submitted_.fetch_sub(1, std::memory_order_release);
   }
   operation.done.store(true, std::memory_order_release);
-  if (kept != nullptr) kept->communicator.reset();
+  if (kept != nullptr) kept->keep_alive.reset();
 }
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// The process's one progress thread: drives communicators that have operations nobody waits for. Started on first use,
-// asleep when there are none; a child made by fork has none and starts its own.
+// The process's one progress thread: drives the operations that nobody waits for. It starts on first use and sleeps
+// while there are none. A child made by fork has no such thread and starts its own.
 #pragma once
 
 #include <condition_variable>
@@ -9,14 +9,14 @@
 
 namespace tutti {
 
-class CommunicatorImpl;
+class OperationDriver;
 
 class Progress {
  public:
   static Progress& of_process();
 
-  /// Drives the communicator until it is idle. Thread-safe; never blocks for long.
-  void attend(const std::shared_ptr<CommunicatorImpl>& communicator);
+  /// Drives a communicator's operations until it is idle. Thread-safe; never blocks for long.
+  void attend(const std::shared_ptr<OperationDriver>& driver);
 
  private:
   Progress() = default;
@@ -24,9 +24,9 @@ class Progress {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::weak_ptr<CommunicatorImpl>> attended_;  // operations under way keep theirs alive
-  int thread_owner_ = 0;                                   // pid of the process whose thread runs
-  bool told_ = false;                                      // that no thread could be started
+  std::vector<std::weak_ptr<OperationDriver>> attended_;  // operations under way keep theirs alive
+  int thread_owner_ = 0;                                  // pid of the process whose thread runs
+  bool warned_ = false;                                   // that no thread could be started
 };
 
 }  // namespace tutti

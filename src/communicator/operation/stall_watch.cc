@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-constexpr double kLookMicroseconds = 50e3;    // how often operations under way are looked at
+constexpr double kCheckMicroseconds = 50e3;   // how often operations under way are checked
 constexpr double kStillMicroseconds = 100e3;  // without anything moving, until a rank asks what its peers do
 constexpr double kAskAllSeconds = 0.3;
 constexpr double kNewsMicroseconds = 2e6;  // how long news of a rank that gave up may take
@@ -19,9 +19,9 @@ constexpr double kNewsMicroseconds = 2e6;  // how long news of a rank that gave 
 }  // namespace
 
 bool StallWatch::is_due(std::uint64_t now) {
-  static const std::uint64_t apart = ticks_of_microseconds(kLookMicroseconds);
-  if (now - last_look_ < apart) return false;
-  last_look_ = now;
+  static const std::uint64_t apart = ticks_of_microseconds(kCheckMicroseconds);
+  if (now - last_check_ < apart) return false;
+  last_check_ = now;
   return true;
 }
 
@@ -31,7 +31,7 @@ bool StallWatch::is_news_late(std::uint64_t now) {
   return stopped_since_ != 0 && static_cast<double>(now - stopped_since_) > kNewsMicroseconds * ticks_per_microsecond();
 }
 
-std::optional<Error> StallWatch::look_at(Operation& operation, std::uint64_t now) {
+std::optional<Error> StallWatch::check(Operation& operation, std::uint64_t now) {
   if (operation.still_since == 0) operation.still_since = now;
   const double still = static_cast<double>(now - operation.still_since) / ticks_per_microsecond();
   const double seconds = still * 1e-6;
@@ -51,7 +51,7 @@ std::optional<Error> StallWatch::look_at(Operation& operation, std::uint64_t now
   const double limit = parts_.options.timeout;
   if (limit > 0 && microseconds_since(operation.idle_since) > limit * 1e6) return timed_out(waiting, seconds);
   if (waiting.rank < 0) return std::nullopt;
-  if (std::optional<Error> error = look_at_peer(operation, waiting.rank)) return error;
+  if (std::optional<Error> error = check_peer(operation, waiting.rank)) return error;
   if (!operation.warned && seconds > settings().late_warning) warn(operation, waiting.rank, seconds);
   return std::nullopt;
 }
@@ -61,18 +61,18 @@ Execution::Waiting StallWatch::find_awaited(const Operation& operation, double s
   const Execution::Waiting waiting = operation.execution.waiting_for();
   if (operation.is_point_to_point() || seconds < kAskAllSeconds) return waiting;
   // The rank we wait for may itself wait: name one that has not come.
-  if (hosts_ > 1) parts_.query.ask_all();
+  if (many_hosts_) parts_.query.ask_all();
   const int late = parts_.query.find_late_rank(operation.number());
   return late >= 0 && late != waiting.rank ? Execution::Waiting{late, -1, -1} : waiting;
 }
 
 /// Returns an error if the rank that is waited for is gone, or runs another call; otherwise asks what it runs.
-std::optional<Error> StallWatch::look_at_peer(Operation& operation, int peer) {
+std::optional<Error> StallWatch::check_peer(Operation& operation, int peer) {
   Error error;
   error.peer = peer;
   const bool left = parts_.host.is_here(peer) && parts_.host.has_left(peer);
   if (left || parts_.failure.is_gone(peer)) {
-    // What it had sent may have come after we looked last: it is missed only if we still wait at the next look.
+    // What it had sent may have come after the last check: it is missed only if we still wait at the next one.
     if (std::exchange(operation.missed, peer) != peer) return std::nullopt;
     error.code = ErrorCode::rank_died;
     error.message = fmt::format("rank {} has left", peer);

@@ -1,4 +1,4 @@
-// Looks at operations that do not move: finds out whom they wait for, warns, and says when they have to be given up.
+// Checks operations that do not move: finds out whom they wait for, warns, and says when they have to be given up.
 // Never blocks. Used by the owner of the communicator's token.
 #pragma once
 
@@ -25,14 +25,14 @@ class StallWatch {
     PeerQuery& query;
     OperationRecorder& recorder;
   };
-  /// `hosts`: of the communicator.
-  StallWatch(const Parts& parts, int hosts) : parts_(parts), hosts_(hosts) {}
+  /// `many_hosts`: the communicator has ranks on other hosts.
+  StallWatch(const Parts& parts, bool many_hosts) : parts_(parts), many_hosts_(many_hosts) {}
 
-  /// Returns whether it is time to look at the operations again; it is then taken that the caller does.
+  /// Returns whether it is time to check the operations again; if so, the caller must.
   bool is_due(std::uint64_t now);
-  /// Looks at an operation under way. Returns the error that is to break the communicator, if any.
-  std::optional<Error> look_at(Operation& operation, std::uint64_t now);
-  /// The operation has moved.
+  /// Checks an operation under way. Returns the error that is to break the communicator, if any.
+  std::optional<Error> check(Operation& operation, std::uint64_t now);
+  /// Notes that the operation has moved.
   static void moved(Operation& operation) {
     if (operation.still_since == 0) return;
     operation.still_since = 0;
@@ -42,13 +42,13 @@ class StallWatch {
  private:
   bool is_news_late(std::uint64_t now);
   Execution::Waiting find_awaited(const Operation& operation, double seconds);
-  std::optional<Error> look_at_peer(Operation& operation, int peer);
+  std::optional<Error> check_peer(Operation& operation, int peer);
   void warn(Operation& operation, int peer, double seconds);
   Error timed_out(Execution::Waiting waiting, double seconds);
 
   Parts parts_;
-  const int hosts_;
-  std::uint64_t last_look_ = 0;      // ticks
+  const bool many_hosts_;
+  std::uint64_t last_check_ = 0;     // ticks
   std::uint64_t stopped_since_ = 0;  // ticks: when it was first seen that a rank of the host gave up; 0: not yet
 };
 
