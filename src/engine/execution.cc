@@ -11,7 +11,8 @@ Status Execution::start(const TiledPlan& tiled, const TiledPlan& when_mapped, co
   now_ = &bound_[0];
   has_entered_ = false;
   choosing_ = false;
-  const std::size_t stage_bytes = peers != nullptr ? peers->stage_bytes() : 0;
+  stage_ = peers != nullptr ? &peers->stage() : nullptr;
+  const std::size_t stage_bytes = stage_ != nullptr ? stage_->bytes() : 0;
   Status bound = bound_[0].bind(tiled, call, stage_bytes);
   bound_[1].unbind();
   if (bound && when_mapped.plan != nullptr) bound = bound_[1].bind(when_mapped, call, stage_bytes);
@@ -40,7 +41,7 @@ void Execution::begin(OperationTag tag, const void* send, void* recv) {
 
 void Execution::begin_plan() {
   now_->prepare();
-  if (now_->staged()) peers_->begin_turn();
+  if (now_->staged()) stage_->begin_turn();
   runner_.begin(*now_, send_, recv_);
   if (!now_->straight_line().empty()) {
     straight_at_ = 0;
@@ -135,8 +136,8 @@ bool Execution::run_worker(std::size_t index) {
     state.step = 0;
     if (state.tile == now_->tiles()) ++finished_;
     if (now_->staged() && all_reached(state.tile)) {
-      peers_->end_turn(plan().all_hear);
-      if (state.tile < now_->tiles()) peers_->begin_turn();
+      stage_->end_turn(plan().all_hear);
+      if (state.tile < now_->tiles()) stage_->begin_turn();
     }
   }
   return state.tile != tile_before || state.step != step_before;

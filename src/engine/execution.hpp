@@ -86,6 +86,7 @@ class Execution {
   BoundPlan bound_[2];  // usually, and if all buffers can be mapped
   BoundPlan* now_ = &bound_[0];
   OneSidedPeers* peers_ = nullptr;
+  SharedStage* stage_ = nullptr;  // the peers'
   const std::atomic<bool>* stop_ = nullptr;
   const void* send_ = nullptr;
   void* recv_ = nullptr;

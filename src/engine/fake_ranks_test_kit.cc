@@ -185,26 +185,26 @@ void FakePeers::leave_operation() {
   entry_ = 1 - entry_;
 }
 
-std::byte* FakePeers::stage_of(int peer) const {
+std::byte* FakeStage::of(int peer) const {
   if (!is_in_turn_) note("a stage was used outside of a turn");
   return host_.ranks[static_cast<std::size_t>(peer)].stage[half_].data();
 }
 
-void FakePeers::begin_turn() {
+void FakeStage::begin_turn() {
   if (is_in_turn_) note("a turn began within another");
   is_in_turn_ = true;
   ++turns_;
 }
 
-void FakePeers::end_turn(bool change_halves) {
+void FakeStage::end_turn(bool change_halves) {
   if (!is_in_turn_) note("a turn ended that had not begun");
   is_in_turn_ = false;
   if (change_halves) half_ = 1 - half_;
 }
 
-void FakePeers::copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
+void FakeStage::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (!is_in_turn_) note("something was staged outside of a turn");
-  ++stage_copies_;
+  ++copies_;
   std::memcpy(to, from, bytes);
 }
 

@@ -162,11 +162,43 @@ struct FakeHost {
   std::vector<Rank> ranks;
 };
 
+/// The stages of a host's ranks as one of them sees them.
+class FakeStage final : public SharedStage {
+ public:
+  FakeStage(FakeHost& host, int rank, FakeNotes& notes) : host_(host), rank_(rank), notes_(notes) {}
+
+  int turns() const { return turns_; }
+  int half() const { return half_; }
+  int copies() const { return copies_; }
+  std::size_t bytes_read() const { return bytes_read_; }
+  bool is_in_turn() const { return is_in_turn_; }
+
+  std::size_t bytes() const override { return host_.limits.stage_bytes; }
+  std::byte* own() const override { return of(rank_); }
+  std::byte* of(int peer) const override;
+  void begin_turn() override;
+  void end_turn(bool change_halves) override;
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void count_read(std::uint64_t, std::size_t bytes) override { bytes_read_ += bytes; }
+
+ private:
+  void note(const char* fault) const { notes_.faults.emplace_back(fault); }
+
+  FakeHost& host_;
+  const int rank_;
+  FakeNotes& notes_;
+  int half_ = 0;
+  bool is_in_turn_ = false;
+  int turns_ = 0;
+  int copies_ = 0;
+  std::size_t bytes_read_ = 0;
+};
+
 /// The ranks of a host as one of them sees them.
 class FakePeers final : public OneSidedPeers {
  public:
   FakePeers(FakeHost& host, int rank, FakeNotes& notes)
-      : OneSidedPeers(has_stopped), host_(host), rank_(rank), notes_(notes) {}
+      : OneSidedPeers(has_stopped), host_(host), rank_(rank), notes_(notes), stage_(host, rank, notes) {}
 
   bool is_mapped = true;                      // peers can map this rank's buffers; else they have to pull
   std::atomic<std::uint32_t> has_stopped{0};  // 1: a peer has given up
@@ -177,13 +209,9 @@ class FakePeers final : public OneSidedPeers {
   int uses() const { return uses_; }  // of peers' buffers, not ended yet
   int pulls() const { return pulls_; }
   int pushes() const { return pushes_; }
-  int turns() const { return turns_; }
-  int half() const { return half_; }
   int operations_left() const { return operations_left_; }
-  int stage_copies() const { return stage_copies_; }
-  std::size_t stage_bytes_read() const { return stage_bytes_read_; }
   const std::vector<int>& rung() const { return rung_; }
-  bool is_quiet() const { return uses_ == 0 && !is_in_turn_ && !is_pushing_; }
+  bool is_quiet() const { return uses_ == 0 && !stage_.is_in_turn() && !is_pushing_; }
 
   bool enter(OperationTag tag, std::span<std::byte> input, std::span<std::byte> output) override;
   Entered has_entered(int peer, OperationTag tag) const override;
@@ -194,13 +222,7 @@ class FakePeers final : public OneSidedPeers {
   void leave_operation() override;
   void ring(int peer) const override { rung_.push_back(peer); }
 
-  std::size_t stage_bytes() const override { return host_.limits.stage_bytes; }
-  std::byte* stage() const override { return stage_of(rank_); }
-  std::byte* stage_of(int peer) const override;
-  void begin_turn() override;
-  void end_turn(bool change_halves) override;
-  void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void count_stage_read(std::uint64_t, std::size_t bytes) override { stage_bytes_read_ += bytes; }
+  FakeStage& stage() override { return stage_; }
 
   void signal(int peer, int channel) override;
   bool take_signal(int peer, int channel) override;
@@ -215,17 +237,13 @@ class FakePeers final : public OneSidedPeers {
   FakeHost& host_;
   const int rank_;
   FakeNotes& notes_;
+  FakeStage stage_;
   int entry_ = 0;  // of the two
-  int half_ = 0;
-  bool is_in_turn_ = false;
   bool is_pushing_ = false;
   int uses_ = 0;
   int pulls_ = 0;
   int pushes_ = 0;
-  int turns_ = 0;
   int operations_left_ = 0;
-  int stage_copies_ = 0;
-  std::size_t stage_bytes_read_ = 0;
   mutable std::vector<int> rung_;
 };
 

@@ -167,12 +167,12 @@ TEST(OneSided, StagesTileByTile) {
   EXPECT_EQ(ranks.run(), Outcome::done);
   EXPECT_EQ(exercise.mistakes() + ranks.fault(), "");
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(ranks.peers(rank).turns(), 5) << "of 320 bytes";
-    EXPECT_EQ(ranks.peers(rank).half(), 1);
-    EXPECT_EQ(ranks.peers(rank).stage_copies(), 5 * 3) << "two blocks, and the result";
+    EXPECT_EQ(ranks.peers(rank).stage().turns(), 5) << "of 320 bytes";
+    EXPECT_EQ(ranks.peers(rank).stage().half(), 1);
+    EXPECT_EQ(ranks.peers(rank).stage().copies(), 5 * 3) << "two blocks, and the result";
     EXPECT_EQ(ranks.peers(rank).pulls() + ranks.peers(rank).uses(), 0);
   }
-  EXPECT_EQ(ranks.peers(0).stage_bytes_read(), 3u * 1344 + 1312) << "two operands of its chunk, two results";
+  EXPECT_EQ(ranks.peers(0).stage().bytes_read(), 3u * 1344 + 1312) << "two operands of its chunk, two results";
 }
 
 TEST(OneSided, KeepsToOneHalfOfTheStageIfRanksDoNotHearOfAll) {
@@ -181,10 +181,10 @@ TEST(OneSided, KeepsToOneHalfOfTheStageIfRanksDoNotHearOfAll) {
   ranks.load(made("staged", Collective::broadcast, 3), exercise);
   EXPECT_EQ(ranks.run(), Outcome::done);
   EXPECT_EQ(exercise.mistakes() + ranks.fault(), "");
-  EXPECT_EQ(ranks.peers(0).turns(), 5);
-  EXPECT_EQ(ranks.peers(0).half(), 0);
-  EXPECT_EQ(ranks.peers(0).stage_bytes_read(), 0u) << "the root reads no stage of others";
-  EXPECT_EQ(ranks.peers(1).stage_bytes_read(), 2400u);
+  EXPECT_EQ(ranks.peers(0).stage().turns(), 5);
+  EXPECT_EQ(ranks.peers(0).stage().half(), 0);
+  EXPECT_EQ(ranks.peers(0).stage().bytes_read(), 0u) << "the root reads no stage of others";
+  EXPECT_EQ(ranks.peers(1).stage().bytes_read(), 2400u);
   EXPECT_EQ(ranks.peers(0).operations_left(), 0);
 }
 
@@ -194,7 +194,7 @@ TEST(OneSided, StagesWhatItReducesInPiecesThatStayInTheCache) {
   ranks.load(made("staged", Collective::all_reduce, 2), exercise);
   EXPECT_EQ(ranks.run(), Outcome::done);
   EXPECT_EQ(exercise.mistakes() + ranks.fault(), "");
-  EXPECT_EQ(ranks.peers(0).stage_copies(), 1 + 2);
+  EXPECT_EQ(ranks.peers(0).stage().copies(), 1 + 2);
 }
 
 TEST(OneSided, RunsOneOperationAfterAnotherWithoutMeetingInBetween) {
@@ -281,12 +281,12 @@ TEST(TwoPlans, AreChosenFromOnceTheOthersHaveEntered) {
   ASSERT_TRUE(ranks.start(1).has_value());
   EXPECT_FALSE(ranks.advance(0));
   EXPECT_EQ(ranks.execution(0).waiting_for().rank, 2);
-  EXPECT_EQ(ranks.peers(0).turns(), 0);
+  EXPECT_EQ(ranks.peers(0).stage().turns(), 0);
   ranks.peers(2).is_mapped = false;
   ASSERT_TRUE(ranks.start(2).has_value());
-  EXPECT_EQ(ranks.peers(2).turns(), 1) << "it need not hear of the others";
+  EXPECT_EQ(ranks.peers(2).stage().turns(), 1) << "it need not hear of the others";
   EXPECT_TRUE(ranks.advance(0));
-  EXPECT_EQ(ranks.peers(0).turns(), 1);
+  EXPECT_EQ(ranks.peers(0).stage().turns(), 1);
   plans.expect_that_all_run("staged");
 }
 

@@ -36,6 +36,7 @@ void WorkerState::reset(std::size_t steps) {
 
 void StepRunner::bind(const Call& call, int ranks, OneSidedPeers* peers) {
   peers_ = peers;
+  stage_ = peers != nullptr ? &peers->stage() : nullptr;
   combiner_.bind(call, ranks);
 }
 
@@ -43,7 +44,7 @@ StepRunner::Span StepRunner::span_of(const PlanStep& ready, std::size_t operand,
   const Extent extent = bound_->extent_of(ready, operand, chunk, tile);
   const Cells& cells = operand_of(ready.step, operand);
   if (cells.buffer == Buffer::scratch && bound_->staged()) {
-    std::byte* const stage = cells.rank == kSelf ? peers_->stage() : peers_->stage_of(cells.rank);
+    std::byte* const stage = cells.rank == kSelf ? stage_->own() : stage_->of(cells.rank);
     return {stage + extent.offset, 0, extent.bytes, cells.rank};
   }
   if (cells.rank == kSelf) return {base_of(cells.buffer) + extent.offset, 0, extent.bytes, kSelf};
@@ -236,11 +237,11 @@ bool StepRunner::run_copy(std::size_t tile, const PlanStep& ready) {
     const std::size_t bytes = std::min(source.bytes, target.bytes);
     if (bytes == 0 || (source.data == target.data && source.data != nullptr)) continue;
     if (source.data != nullptr && step.targets[0].buffer == Buffer::scratch && bound_->staged()) {
-      peers_->copy_to_stage(target.data, source.data, bytes);
+      stage_->copy(target.data, source.data, bytes);
     } else if (source.data != nullptr) {
       const std::uint64_t start = bound_->staged() ? ticks() : 0;
       combiner_.copy(target.data, source.data, bytes);
-      if (bound_->staged() && source.rank != kSelf) peers_->count_stage_read(ticks() - start, bytes);
+      if (bound_->staged() && source.rank != kSelf) stage_->count_read(ticks() - start, bytes);
     } else if (const Status pulled = peers_->pull(source.rank, target.data, source.address, bytes); !pulled) {
       return run_.fail_about(source.rank, pulled.error());
     }
@@ -299,8 +300,8 @@ bool StepRunner::reduce_chunk(std::size_t tile, const PlanStep& ready, int chunk
     const std::uint64_t start = bound_->staged() ? ticks() : 0;
     combiner_.combine(const_cast<void* const*>(pointers + source_count), stages ? 1 : static_cast<int>(target_count),
                       pointers, static_cast<int>(source_count), now, step.completes);
-    if (bound_->staged()) peers_->count_stage_read(ticks() - start, now * (source_count - 1));
-    if (stages) peers_->copy_to_stage(spans[source_count + 1].data + at, spans[source_count].data + at, now);
+    if (bound_->staged()) stage_->count_read(ticks() - start, now * (source_count - 1));
+    if (stages) stage_->copy(spans[source_count + 1].data + at, spans[source_count].data + at, now);
   }
   return true;
 }

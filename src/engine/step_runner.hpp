@@ -91,6 +91,7 @@ class StepRunner {
   RunState& run_;
   PeerBuffers& buffers_;
   OneSidedPeers* peers_ = nullptr;
+  SharedStage* stage_ = nullptr;  // the peers'
   Combiner combiner_;
   const BoundPlan* bound_ = nullptr;
   std::byte* base_[3] = {};  // by buffer; scratch is null if it is staged

@@ -1,5 +1,5 @@
 // The ranks whose memory this rank can reach, as one-sided programs see them: which operation they have entered, where
-// their buffers lie, scratch that peers read (the stage), and signals. Shared memory implements it.
+// their buffers lie, the stages, and signals. Shared memory implements it.
 //
 // Ranks are the communicator's; only those named by a plan's `neighbours` may be given. Nothing here blocks. Used by
 // the owner of the operation, one thread at a time.
@@ -12,6 +12,7 @@
 #include <span>
 
 #include "transport/link.hpp"
+#include "transport/shared_stage.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -39,24 +40,14 @@ class OneSidedPeers {
   virtual void end_use(int peer) = 0;
   /// Copies bytes from a peer's address space.
   virtual Status pull(int peer, std::byte* target, std::uint64_t address, std::size_t bytes) = 0;
-  /// This rank leaves the operation, and knows that all peers have entered it. Peers that are still in it can read what
-  /// this rank announced until it has left the next one, too.
+  /// Leaves the operation; all peers must have entered it. Peers that are still in it can read what this rank announced
+  /// until it has left the next one, too.
   virtual void leave_operation() = 0;
   /// Wakes a peer if it sleeps.
   virtual void ring(int peer) const = 0;
 
-  /// Scratch that peers read: this rank's, and a peer's, of stage_bytes() each.
-  virtual std::size_t stage_bytes() const = 0;
-  virtual std::byte* stage() const = 0;
-  virtual std::byte* stage_of(int peer) const = 0;
-  /// A tile begins and ends its use of the stage. `change_halves`: peers may still read this half while the next tile
-  /// writes, so that one uses the other half; otherwise it uses what the next one will.
-  virtual void begin_turn() = 0;
-  virtual void end_turn(bool change_halves) = 0;
-  /// Copies into a stage, in the way that is best for peers that read it.
-  virtual void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
-  /// Takes note of what it cost to read `bytes` of peers' stages.
-  virtual void count_stage_read(std::uint64_t ticks, std::size_t bytes) = 0;
+  /// Returns the scratch that peers read; always the same.
+  virtual SharedStage& stage() = 0;
 
   virtual void signal(int peer, int channel) = 0;
   /// Takes the next signal of a peer, if it has come.

@@ -311,7 +311,7 @@ void OperationDriver::idle_once(Waiter& waiter) {
   if (parts_.tcp != nullptr)
     parts_.tcp->wait(std::chrono::microseconds(kNapMicroseconds));
   else
-    parts_.host.sleep(kNapMicroseconds);
+    parts_.host.own().sleep(kNapMicroseconds);
   check_stalls(ticks());
 }
 

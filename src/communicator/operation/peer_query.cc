@@ -62,7 +62,7 @@ std::string describe_call(const Call& call) {
 }
 
 void PeerQuery::publish(const Call& call, OperationTag tag) {
-  SegmentHead& head = host_.head();
+  SegmentHead& head = host_.own().head();
   Entered& current = head.entered[tag.number % kRememberedOperations];
   current.signature.store(tag.signature, std::memory_order_relaxed);
   current.count.store(call.count, std::memory_order_relaxed);
@@ -132,7 +132,7 @@ void PeerQuery::hear(const Message& message) {
   answer.to = message.from;
   switch (message.kind) {
     case Message::Kind::question: {
-      const Entered& current = last_entered(host_.head());
+      const Entered& current = last_entered(host_.own().head());
       answer.kind = Message::Kind::answer;
       answer.number = current.number.load(std::memory_order_acquire);
       answer.signature = current.signature.load(std::memory_order_relaxed);
@@ -215,8 +215,8 @@ std::string PeerQuery::describe_lanes(int peer) const {
 
 std::string PeerQuery::describe_mismatch(const Call& call, std::uint32_t number, int peer) {
   if (host_.is_here(peer) && host_.attach(peer)) {
-    const std::uint32_t first = first_difference(host_.head(), host_.head_of(peer), number);
-    const Entered* const mine = find_entered(host_.head(), first);
+    const std::uint32_t first = first_difference(host_.own().head(), host_.head_of(peer), number);
+    const Entered* const mine = find_entered(host_.own().head(), first);
     const Entered* const theirs = find_entered(host_.head_of(peer), first);
     if (mine != nullptr && theirs != nullptr)
       return fmt::format("ranks called different operations: #{} is {} on rank {} and {} on rank {}", first,
@@ -237,7 +237,7 @@ std::string PeerQuery::describe_mismatch_of_ends(const Call& call, std::uint32_t
 }
 
 std::string PeerQuery::describe_difference(int peer) const {
-  const SegmentHead& mine = host_.head();
+  const SegmentHead& mine = host_.own().head();
   const SegmentHead& theirs = host_.head_of(peer);
   const std::uint32_t end = mine.last_entered.load(std::memory_order_acquire);
   for (std::uint32_t number = end - std::min(end, kRememberedOperations); number < end; ++number) {

@@ -1,20 +1,9 @@
 #include "transport/shm/host.hpp"
 
-#include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <ctime>
 #include <utility>
-
-#include "base/clock.hpp"
-#include "base/log.hpp"
-#include "memory/sealed.hpp"
-#include "reduce/reduce.hpp"
-#include "transport/shm/segment_memory.hpp"
 
 namespace tutti {
 
@@ -26,20 +15,22 @@ Host::Host(Segment own, std::vector<SegmentName> names, int rank)
       own_(std::move(own)),
       names_(std::move(names)),
       rank_(rank),
-      peers_(names_.size()) {
+      peers_(names_.size()),
+      stage_(own_, names_.size()) {
   one_process_ = std::all_of(names_.begin(), names_.end(),
                              [](const SegmentName& name) { return name.process == process_identity(); });
   for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank && names_[static_cast<std::size_t>(peer)].process == process_identity()) shares_process_ = true;
+    if (peer != rank && name_of(peer).process == process_identity()) shares_process_ = true;
 }
 
 Status Host::attach(int peer) {
   auto& slot = peers_[static_cast<std::size_t>(peer)];
   if (slot != nullptr) return {};
-  const SegmentName& name = names_[static_cast<std::size_t>(peer)];
+  const SegmentName& name = name_of(peer);
   Result<Segment> segment = Segment::attach(name);
   if (!segment) return tl::unexpected(segment.error());
   slot = std::make_unique<Peer>(std::move(*segment), name);
+  stage_.add_peer(peer, slot->segment);
   return {};
 }
 
@@ -54,7 +45,7 @@ bool Host::has_left(int peer) {
 
 bool Host::can_attach_memory() {
   for (int peer = 0; peer < size(); ++peer) {
-    const SegmentName& name = names_[static_cast<std::size_t>(peer)];
+    const SegmentName& name = name_of(peer);
     if (name.pid == 0 || name.process == process_identity()) continue;
     if (!cross_memory_attach_works()) return false;
     std::uint64_t nonce = 0;
@@ -121,57 +112,6 @@ bool Host::take_signal(int peer, int channel) {
   return true;
 }
 
-/// Learns what the last turn on this half has cost, and chooses how this one copies.
-void Host::begin_turn() {
-  Turn& turn = turns_[turn_];
-  if (turn.copy.timed && turn.write_bytes > 0) {
-    std::uint64_t read_ticks = 0;
-    std::uint64_t read_bytes = 0;
-    for (const auto& peer : peers_) {
-      if (peer == nullptr) continue;
-      const StageReads& theirs = peer->segment.head().stage_reads[turn_];
-      read_ticks += theirs.ticks.load(std::memory_order_relaxed);
-      read_bytes += theirs.bytes.load(std::memory_order_relaxed);
-    }
-    if (read_bytes > 0)
-      staging_.learn(turn.copy.past, static_cast<float>(turn.write_ticks) / static_cast<float>(turn.write_bytes) +
-                                         static_cast<float>(read_ticks) / static_cast<float>(read_bytes));
-  }
-  turn = Turn{.copy = staging_.next()};
-}
-
-void Host::end_turn(bool change_halves) {
-  StageReads& reads = own_.head().stage_reads[turn_];
-  reads.ticks.store(turns_[turn_].read_ticks, std::memory_order_relaxed);
-  reads.bytes.store(turns_[turn_].read_bytes, std::memory_order_relaxed);
-  if (change_halves) turn_ = !turn_;
-}
-
-void Host::copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
-  Turn& turn = turns_[turn_];
-  const std::uint64_t start = turn.copy.timed ? ticks() : 0;
-  copy(to, from, bytes, turn.copy.past && bytes >= kStreamedFrom);
-  if (!turn.copy.timed) return;
-  turn.write_ticks += ticks() - start;
-  turn.write_bytes += bytes;
-}
-
-bool Host::stop(int peer) {
-  const SegmentName& name = names_[static_cast<std::size_t>(peer)];
-  // A peer that this rank never met may have met it.
-  if (const Status attached = attach(peer); !attached)
-    return name.process == process_identity() || attached.error().code == ErrorCode::rank_died ||
-           !is_open(name.pid, name.descriptor, name.inode);
-  head_of(peer).fence.stopped.store(1, std::memory_order_seq_cst);
-  return true;
-}
-
-bool Host::is_outside(int peer) const {
-  if (peers_[static_cast<std::size_t>(peer)] == nullptr) return true;
-  if (head_of(peer).fence.inside.load(std::memory_order_seq_cst) == 0) return true;
-  return !memory_of(peer).same_process() && has_ended(names_[static_cast<std::size_t>(peer)].pid);
-}
-
 std::unique_ptr<SendLink> Host::open_send(int peer, int channel, DirectFrom direct_from) {
   return std::make_unique<ShmSendLink>(peers_[static_cast<std::size_t>(peer)]->segment, rank_, channel, direct_from);
 }
@@ -179,17 +119,6 @@ std::unique_ptr<SendLink> Host::open_send(int peer, int channel, DirectFrom dire
 std::unique_ptr<RecvLink> Host::open_recv(int peer, int channel) {
   Peer& from = *peers_[static_cast<std::size_t>(peer)];
   return std::make_unique<ShmRecvLink>(own_, from.segment, peer, channel, from.memory);
-}
-
-void Host::sleep(int microseconds) const {
-  SegmentHead& own = own_.head();
-  const std::uint32_t seen = own.rings.load(std::memory_order_acquire);
-  own.asleep.store(1, std::memory_order_seq_cst);
-  const timespec limit{microseconds / 1000000, (microseconds % 1000000) * 1000L};
-  const int saved_errno = errno;
-  ::syscall(SYS_futex, &own.rings, FUTEX_WAIT, seen, &limit, nullptr, 0);
-  errno = saved_errno;
-  own.asleep.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace tutti

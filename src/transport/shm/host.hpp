@@ -1,17 +1,19 @@
 // The ranks of a communicator that share a host, as one of them sees them: its own segment, its peers' (attached on
 // first use), and how to reach their memory. Ranks are the communicator's; those of other hosts have no name here.
-// Used by the owner of the communicator's operation, one thread at a time.
+//
+// Whoever touches memory of peers does so between begin_touching() and end_touching(), so that a peer that gives up can
+// wait for the end of it (PeerFence). Used by the owner of the communicator's token, one thread at a time.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "memory/peer_memory.hpp"
 #include "transport/link.hpp"
 #include "transport/one_sided_peers.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/shm_link.hpp"
+#include "transport/shm/shm_stage.hpp"
 
 namespace tutti {
 
@@ -22,18 +24,18 @@ class Host final : public OneSidedPeers {
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(names_.size()); }
-  bool is_here(int rank) const { return names_[static_cast<std::size_t>(rank)].pid != 0; }
-  SegmentHead& head() const { return own_.head(); }
+  bool is_here(int peer) const { return name_of(peer).pid != 0; }
+  const SegmentName& name_of(int peer) const { return names_[static_cast<std::size_t>(peer)]; }
   const Segment& own() const { return own_; }
 
-  /// Attaches to a peer's segment, unless done. Everything below needs it; fails where the peer is gone.
+  /// Attaches to a peer's segment, unless done. What names a peer below needs it. Fails if the peer is gone.
   Status attach(int peer);
   bool is_attached(int peer) const { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
-  /// This rank's communicator is destroyed: peers are to know.
+  /// Lets peers know that this rank's communicator is destroyed.
   void leave() const;
-  /// Whether a peer's is.
+  /// Returns whether a peer's is. Attaches to it.
   bool has_left(int peer);
-  /// Whether we may read the ordinary memory of every peer; tried once, by reading a number of theirs.
+  /// Returns whether this rank may read the ordinary memory of every peer; tries it on a number of theirs.
   bool can_attach_memory();
 
   SegmentHead& head_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->segment.head(); }
@@ -54,28 +56,19 @@ class Host final : public OneSidedPeers {
   void leave_operation() override { entry_ = !entry_; }
   void ring(int peer) const override { peers_[static_cast<std::size_t>(peer)]->segment.ring(); }
 
-  std::size_t stage_bytes() const override { return kStageBytes; }
-  std::byte* stage() const override { return own_.stage(turn_); }
-  std::byte* stage_of(int peer) const override { return peers_[static_cast<std::size_t>(peer)]->segment.stage(turn_); }
-  void begin_turn() override;
-  void end_turn(bool change_halves) override;
-  void copy_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void count_stage_read(std::uint64_t ticks, std::size_t bytes) override {
-    turns_[turn_].read_ticks += ticks;
-    turns_[turn_].read_bytes += bytes;
-  }
+  SharedStage& stage() override { return stage_; }
 
   void signal(int peer, int channel) override;
   bool take_signal(int peer, int channel) override;
 
-  /// Ranks of one process bracket everything they do by begin_touching(), not only these.
+  /// Brackets steps that write. Ranks that share a process bracket everything they do by begin_touching() already.
   bool begin_push() override { return shares_process_ || begin_touching(); }
   void end_push() override {
     if (!shares_process_) end_touching();
   }
-  /// Whether another rank of this host is a thread of this process.
+  /// Returns whether another rank of this host is a thread of this process.
   bool shares_process() const { return shares_process_; }
-  /// Begins to touch memory of peers. False: one of them has given up, and its memory is its caller's again.
+  /// Begins to touch memory of peers. Returns false if one of them has given up: its memory is its caller's again.
   bool begin_touching() {
     Fence& fence = own_.head().fence;
     fence.inside.store(1, std::memory_order_seq_cst);
@@ -84,19 +77,13 @@ class Host final : public OneSidedPeers {
     return false;
   }
   void end_touching() { own_.head().fence.inside.store(0, std::memory_order_release); }
-  /// Tells a peer to touch no memory of others any more. False: it lives, and its segment cannot be had.
-  bool stop(int peer);
-  /// Returns whether a peer that was told to stop touches none now, or has ended.
-  bool is_outside(int peer) const;
 
   std::unique_ptr<SendLink> open_send(int peer, int channel, DirectFrom direct_from);
   std::unique_ptr<RecvLink> open_recv(int peer, int channel);
 
-  /// Sleeps until rung, for `microseconds` at most.
-  void sleep(int microseconds) const;
-
  private:
-  /// Entries go in turns, so that whoever is still in an operation can read of it while its peers are in the next.
+  /// Returns what a peer says of the operation. Entries go in turns, so that whoever is still in an operation can read
+  /// of it while its peers are in the next.
   const Entry& entry_of(int peer) const { return head_of(peer).entries[entry_]; }
   struct Peer {
     Peer(Segment s, const SegmentName& name);
@@ -112,17 +99,8 @@ class Host final : public OneSidedPeers {
   std::vector<std::unique_ptr<Peer>> peers_;
   bool one_process_;
   bool shares_process_ = false;
-  bool turn_ = false;   // the half of the stage
   bool entry_ = false;  // of the two
-  struct Turn {
-    StagingChoice::Copy copy;
-    std::uint64_t write_ticks = 0;
-    std::uint64_t write_bytes = 0;
-    std::uint64_t read_ticks = 0;
-    std::uint64_t read_bytes = 0;
-  };
-  Turn turns_[2];
-  StagingChoice staging_;
+  ShmStage stage_;
 };
 
 }  // namespace tutti

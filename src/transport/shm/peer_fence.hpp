@@ -1,5 +1,6 @@
 // Takes the memory of calls that fail back from the ranks of the host: when closed, no peer reads or writes it any
-// more, but for those of other processes that stand still in the middle of a step. Never blocks.
+// more, but for those of other processes that stand still in the middle of a step. `Fence` in segment.hpp says why that
+// is safe. Never blocks. Used by the owner of the communicator's token.
 #pragma once
 
 #include <vector>
@@ -21,6 +22,8 @@ class PeerFence {
 
  private:
   void begin();
+  bool stop(int peer);
+  bool is_outside(int peer) const;
 
   Host& host_;
   const double seconds_;

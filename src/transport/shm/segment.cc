@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -166,6 +167,17 @@ void Segment::ring() const {
   if (owner.asleep.load(std::memory_order_relaxed) == 0) return;
   owner.rings.fetch_add(1, std::memory_order_release);
   ::syscall(SYS_futex, &owner.rings, FUTEX_WAKE, 64, nullptr, nullptr, 0);
+}
+
+void Segment::sleep(int microseconds) const {
+  SegmentHead& own = head();
+  const std::uint32_t seen = own.rings.load(std::memory_order_acquire);
+  own.asleep.store(1, std::memory_order_seq_cst);
+  const timespec limit{microseconds / 1000000, (microseconds % 1000000) * 1000L};
+  const int saved_errno = errno;
+  ::syscall(SYS_futex, &own.rings, FUTEX_WAIT, seen, &limit, nullptr, 0);
+  errno = saved_errno;
+  own.asleep.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace tutti

@@ -184,6 +184,8 @@ class Segment {
 
   /// Wakes the owner if it sleeps. A wake may be missed by a hair; sleeps are bounded to a millisecond for that.
   void ring() const;
+  /// Sleeps until rung, for `microseconds` at most. For the owner.
+  void sleep(int microseconds) const;
 
  private:
   Segment() = default;
