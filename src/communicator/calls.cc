@@ -162,7 +162,8 @@ Result<Call> make_uneven_call(Caller caller, Collective collective, const void* 
   return call;
 }
 
-Result<Call> make_end_call(Caller caller, bool sends, void* data, std::size_t count, DataType type, int peer) {
+Result<Call> make_point_to_point_call(Caller caller, bool sends, void* data, std::size_t count, DataType type,
+                                      int peer) {
   const char* const label = sends ? "send" : "recv";
   if (peer < 0 || peer >= caller.size) return bad(label, fmt::format("rank {} is not in 0..{}", peer, caller.size - 1));
   const Checker check{caller, Collective::point_to_point, type, 0};

@@ -27,7 +27,8 @@ struct Blocks {
 Result<Call> make_uneven_call(Caller caller, Collective collective, const void* send, Blocks send_blocks, void* recv,
                               Blocks recv_blocks, DataType type, const Reduction& reduction = {}, int root = 0);
 
-Result<Call> make_end_call(Caller caller, bool sends, void* data, std::size_t count, DataType type, int peer);
+Result<Call> make_point_to_point_call(Caller caller, bool sends, void* data, std::size_t count, DataType type,
+                                      int peer);
 
 /// Whether input and output are the same memory, where the collective defines that; `own` is the offset in elements of
 /// this rank's block.

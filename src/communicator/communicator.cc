@@ -42,15 +42,15 @@ Status run(const std::shared_ptr<CommunicatorImpl>& impl, Collective collective,
   return run(impl, make_call(caller_of(*impl), collective, send, recv, count, type, reduction, root));
 }
 
-Status run_end(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* data, std::size_t count, DataType type,
-               int peer) {
+Status run_point_to_point(const std::shared_ptr<CommunicatorImpl>& impl, bool sends, void* data, std::size_t count,
+                          DataType type, int peer) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % element_of(type) == 0;
   if (!in_group() && data != nullptr && aligned) {
     const CallKey call = CallKey::of(Collective::point_to_point, type, Operator::sum, false, sends, peer, count);
     if (std::optional<Status> repeated = impl->driver().repeat(call, sends ? data : nullptr, sends ? nullptr : data))
       return std::move(*repeated);
   }
-  return run(impl, make_end_call(caller_of(*impl), sends, data, count, type, peer));
+  return run(impl, make_point_to_point_call(caller_of(*impl), sends, data, count, type, peer));
 }
 
 }  // namespace
@@ -197,10 +197,10 @@ Status Communicator::scatter_v(const void* send, std::span<const std::size_t> co
 }
 
 Status Communicator::send(const void* data, std::size_t count, DataType type, int peer) {
-  return run_end(impl_, true, const_cast<void*>(data), count, type, peer);
+  return run_point_to_point(impl_, true, const_cast<void*>(data), count, type, peer);
 }
 Status Communicator::recv(void* data, std::size_t count, DataType type, int peer) {
-  return run_end(impl_, false, data, count, type, peer);
+  return run_point_to_point(impl_, false, data, count, type, peer);
 }
 
 Result<Work> Communicator::submit(const Result<Call>& call) {
@@ -245,10 +245,10 @@ Result<Work> Communicator::barrier_async() {
   return TUTTI_SUBMIT(Collective::barrier, nullptr, nullptr, 0, DataType::uint8);
 }
 Result<Work> Communicator::send_async(const void* data, std::size_t count, DataType type, int peer) {
-  return submit(make_end_call(caller_of(*impl_), true, const_cast<void*>(data), count, type, peer));
+  return submit(make_point_to_point_call(caller_of(*impl_), true, const_cast<void*>(data), count, type, peer));
 }
 Result<Work> Communicator::recv_async(void* data, std::size_t count, DataType type, int peer) {
-  return submit(make_end_call(caller_of(*impl_), false, data, count, type, peer));
+  return submit(make_point_to_point_call(caller_of(*impl_), false, data, count, type, peer));
 }
 
 }  // namespace tutti

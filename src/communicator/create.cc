@@ -25,7 +25,7 @@
 namespace tutti {
 
 /// What a rank brings to the meeting point.
-struct Introduction {
+struct RankDescriptor {
   SegmentName segment;
   std::string settings;  // "NAME=VALUE" a line: those that must be the same on all ranks
   std::string host;
@@ -45,18 +45,18 @@ struct Introduction {
     return writer.take();
   }
 
-  static Result<Introduction> decode(const Blob& blob) {
+  static Result<RankDescriptor> decode(const Blob& blob) {
     WireReader reader(blob);
-    Introduction introduction;
-    introduction.segment = reader.get_struct<SegmentName>();
-    introduction.settings = reader.get_text();
-    introduction.host = reader.get_text();
+    RankDescriptor descriptor;
+    descriptor.segment = reader.get_struct<SegmentName>();
+    descriptor.settings = reader.get_text();
+    descriptor.host = reader.get_text();
     const auto offers = reader.get<std::uint32_t>();
-    for (std::uint32_t i = 0; i < offers && reader.ok(); ++i) introduction.offers.push_back(JobOffer::decode(reader));
-    introduction.endpoint = reader.get_text();
-    introduction.control = reader.get_bytes();
-    if (!reader.complete()) return fail(ErrorCode::refused, "a rank's introduction is damaged");
-    return introduction;
+    for (std::uint32_t i = 0; i < offers && reader.ok(); ++i) descriptor.offers.push_back(JobOffer::decode(reader));
+    descriptor.endpoint = reader.get_text();
+    descriptor.control = reader.get_bytes();
+    if (!reader.complete()) return fail(ErrorCode::refused, "a rank's descriptor is damaged");
+    return descriptor;
   }
 };
 
@@ -94,7 +94,7 @@ AgreedSettings agreed_settings(const Options& options) {
 
 }  // namespace
 
-/// All ranks as their introductions tell.
+/// All ranks as their descriptors tell.
 struct GatheredRanks {
   Identity identity;
   std::optional<CommonJob> common;
@@ -103,18 +103,18 @@ struct GatheredRanks {
 
   static Result<GatheredRanks> decode(const std::vector<Blob>& blobs, int rank) {
     GatheredRanks all;
-    std::vector<Introduction> introductions;
+    std::vector<RankDescriptor> descriptors;
     for (const Blob& blob : blobs) {
-      Result<Introduction> introduction = Introduction::decode(blob);
-      if (!introduction) return tl::unexpected(introduction.error());
-      introductions.push_back(std::move(*introduction));
+      Result<RankDescriptor> descriptor = RankDescriptor::decode(blob);
+      if (!descriptor) return tl::unexpected(descriptor.error());
+      descriptors.push_back(std::move(*descriptor));
     }
-    for (std::size_t index = 0; index < introductions.size(); ++index)
-      if (Status same = compare_settings(introductions[index].settings, index, introductions[0].settings); !same)
+    for (std::size_t index = 0; index < descriptors.size(); ++index)
+      if (Status same = compare_settings(descriptors[index].settings, index, descriptors[0].settings); !same)
         return tl::unexpected(same.error());
-    all.find_common_job(introductions);
-    all.identify(introductions, rank);
-    if (Status read = all.read_addresses(introductions); !read) return tl::unexpected(read.error());
+    all.find_common_job(descriptors);
+    all.identify(descriptors, rank);
+    if (Status read = all.read_addresses(descriptors); !read) return tl::unexpected(read.error());
     return all;
   }
 
@@ -135,16 +135,16 @@ struct GatheredRanks {
   }
 
  private:
-  void find_common_job(const std::vector<Introduction>& introductions) {
+  void find_common_job(const std::vector<RankDescriptor>& descriptors) {
     std::vector<std::vector<JobOffer>> offers;
-    for (const Introduction& each : introductions) offers.push_back(each.offers);
+    for (const RankDescriptor& each : descriptors) offers.push_back(each.offers);
     common = tutti::find_common_job(offers);
   }
 
-  void identify(const std::vector<Introduction>& introductions, int rank) {
+  void identify(const std::vector<RankDescriptor>& descriptors, int rank) {
     identity.rank = rank;
-    for (std::size_t index = 0; index < introductions.size(); ++index) {
-      const Introduction& each = introductions[index];
+    for (std::size_t index = 0; index < descriptors.size(); ++index) {
+      const RankDescriptor& each = descriptors[index];
       // Ranks that may not share memory count as hosts of their own.
       const std::uint64_t host = settings().shm ? hash_text(each.host) : mix(hash_text(each.host), index + 1);
       const int process = common ? common->processes[index] : static_cast<int>(index);
@@ -153,10 +153,10 @@ struct GatheredRanks {
     }
   }
 
-  Status read_addresses(const std::vector<Introduction>& introductions) {
-    for (const Introduction& each : introductions)
+  Status read_addresses(const std::vector<RankDescriptor>& descriptors) {
+    for (const RankDescriptor& each : descriptors)
       if (each.control.empty()) return {};
-    for (const Introduction& each : introductions) {
+    for (const RankDescriptor& each : descriptors) {
       Result<ControlPeer> peer = ControlPeer::decode(each.control);
       if (!peer) return tl::unexpected(peer.error());
       Result<Endpoint> endpoint = Endpoint::parse(each.endpoint);
@@ -203,15 +203,15 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
 
 Result<std::shared_ptr<CommunicatorImpl>> join_ranks(JoinInfo info, const Options& options) {
   info.interrupted = interruption_by(options.cancel);
-  Entrant entrant(info);
-  entrant.offer_jobs();
-  Result<Blob> introduction = entrant.introduce(info.size, agreed_settings(options));
-  if (!introduction) return tl::unexpected(introduction.error());
-  info.blob = std::move(*introduction);
-  info.again = [&](const std::vector<Blob>& introductions) { return entrant.introduce_again(introductions); };
-  const Result<std::vector<Blob>> introductions = join(info);
-  if (!introductions) return tl::unexpected(introductions.error());
-  return entrant.enter(*introductions, info.rank, info.deadline, options, Seats{info.size, {}});
+  JoiningProcess joining(info);
+  joining.offer_jobs();
+  Result<Blob> descriptor = joining.describe(info.size, agreed_settings(options));
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  info.blob = std::move(*descriptor);
+  info.again = [&](const std::vector<Blob>& descriptors) { return joining.describe_again(descriptors); };
+  const Result<std::vector<Blob>> descriptors = join(info);
+  if (!descriptors) return tl::unexpected(descriptors.error());
+  return joining.enter(*descriptors, info.rank, info.deadline, options, RankSlots{info.size, {}});
 }
 
 }  // namespace
@@ -224,10 +224,11 @@ std::function<Status()> interruption_by(const std::stop_token& cancel) {
   };
 }
 
-Entrant::Entrant(const JoinInfo& info) : secret_(info.secret), job_(info.job), own_(std::make_unique<Introduction>()) {}
-Entrant::~Entrant() = default;
+JoiningProcess::JoiningProcess(const JoinInfo& info)
+    : secret_(info.secret), job_(info.job), own_(std::make_unique<RankDescriptor>()) {}
+JoiningProcess::~JoiningProcess() = default;
 
-void Entrant::offer_jobs() {
+void JoiningProcess::offer_jobs() {
   for (const auto& job : Job::all()) {
     std::optional<JobOffer> offer = job->offer();
     // What is to be kept by a secret does not go over connections that were made without one.
@@ -241,7 +242,7 @@ void Entrant::offer_jobs() {
   if (own_->offers.size() > kMostOffers) own_->offers.resize(kMostOffers);
 }
 
-Result<Blob> Entrant::introduce(int size, const AgreedSettings& settings) {
+Result<Blob> JoiningProcess::describe(int size, const AgreedSettings& settings) {
   Result<Segment> segment = Segment::create(size);
   if (!segment) return tl::unexpected(segment.error());
   segment_ = std::move(*segment);
@@ -253,8 +254,8 @@ Result<Blob> Entrant::introduce(int size, const AgreedSettings& settings) {
   return own_->encode();
 }
 
-Result<std::optional<Blob>> Entrant::introduce_again(const std::vector<Blob>& introductions) {
-  const Result<GatheredRanks> all = GatheredRanks::decode(introductions, 0);
+Result<std::optional<Blob>> JoiningProcess::describe_again(const std::vector<Blob>& descriptors) {
+  const Result<GatheredRanks> all = GatheredRanks::decode(descriptors, 0);
   if (!all) return tl::unexpected(all.error());
   if (all->common || all->can_connect()) return std::nullopt;
   if (control_ == nullptr)
@@ -262,7 +263,7 @@ Result<std::optional<Blob>> Entrant::introduce_again(const std::vector<Blob>& in
   return own_->encode();
 }
 
-Status Entrant::open_ports() {
+Status JoiningProcess::open_ports() {
   Result<std::unique_ptr<Control>> control = Control::start(secret_);
   if (!control) return tl::unexpected(control.error());
   TcpOptions tcp_options;
@@ -276,12 +277,13 @@ Status Entrant::open_ports() {
   return {};
 }
 
-Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>& introductions, int rank,
-                                                         Deadline deadline, const Options& options, Seats seats) {
-  Result<GatheredRanks> all = GatheredRanks::decode(introductions, rank);
+Result<std::shared_ptr<CommunicatorImpl>> JoiningProcess::enter(const std::vector<Blob>& descriptors, int rank,
+                                                                Deadline deadline, const Options& options,
+                                                                RankSlots slots) {
+  Result<GatheredRanks> all = GatheredRanks::decode(descriptors, rank);
   if (!all) return tl::unexpected(all.error());
   Identity identity = all->identity;
-  identity.seats = std::move(seats);
+  identity.slots = std::move(slots);
   const bool is_new = !all->common;
   const Result<std::shared_ptr<Job>> job = is_new ? start_job(std::move(*all), deadline) : find_job(*all->common, rank);
   if (!job) return tl::unexpected(job.error());
@@ -299,13 +301,13 @@ Result<std::shared_ptr<CommunicatorImpl>> Entrant::enter(const std::vector<Blob>
   return impl;
 }
 
-Result<std::shared_ptr<Job>> Entrant::find_job(const CommonJob& common, int rank) const {
+Result<std::shared_ptr<Job>> JoiningProcess::find_job(const CommonJob& common, int rank) const {
   for (const auto& job : offered_)
     if (job->id() == common.job && job->self() == common.processes[static_cast<std::size_t>(rank)]) return job;
   return fail(ErrorCode::internal, fmt::format("rank {} has not offered the job that all have in common", rank));
 }
 
-Result<std::shared_ptr<Job>> Entrant::start_job(GatheredRanks all, Deadline deadline) {
+Result<std::shared_ptr<Job>> JoiningProcess::start_job(GatheredRanks all, Deadline deadline) {
   if (!all.can_connect()) return fail(ErrorCode::refused, "not all ranks have told how to reach them");
   if (all.on_one_host())
     tcp_.reset();
@@ -409,7 +411,7 @@ Result<std::vector<Communicator>> Communicator::create_threads(int size, const O
   Identity identity;
   identity.settled = true;
   identity.pull = true;
-  identity.seats.total = size;
+  identity.slots.total = size;
   std::vector<Segment> segments;
   for (int rank = 0; rank < size; ++rank) {
     Result<Segment> segment = Segment::create(size);

@@ -11,35 +11,35 @@
 #include "base/clock.hpp"
 #include "bootstrap/join.hpp"
 #include "communicator/impl.hpp"
-#include "communicator/operation/seats.hpp"
+#include "communicator/operation/rank_slots.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace tutti {
 
 struct GatheredRanks;
-struct Introduction;
+struct RankDescriptor;
 
 /// A process on its way into a communicator. If all its processes have joined together before, it becomes another one
 /// of their job; otherwise they make a new job: each opens what the others need to reach it, and tells them.
-class Entrant {
+class JoiningProcess {
  public:
-  explicit Entrant(const JoinInfo& info);
-  ~Entrant();
-  Entrant(const Entrant&) = delete;
-  Entrant& operator=(const Entrant&) = delete;
+  explicit JoiningProcess(const JoinInfo& info);
+  ~JoiningProcess();
+  JoiningProcess(const JoiningProcess&) = delete;
+  JoiningProcess& operator=(const JoiningProcess&) = delete;
 
-  /// Lets the communicator be made in a job that this process is in. Before introduce().
+  /// Lets the communicator be made in a job that this process is in. To be called before describe().
   void offer_jobs();
-  /// What this process brings to the meeting point, for a communicator of up to `size` ranks. All ranks must bring the
-  /// same `settings`, and the same of those by which they exchange data: enter() compares them, once all are known, so
-  /// that every rank fails with the same words.
-  Result<Blob> introduce(int size, const AgreedSettings& settings = {});
-  /// What it brings to a second round, given the introductions of the first; none if that was enough. See
+  /// Returns what this process brings to the meeting point, its encoded RankDescriptor, for a communicator of up to
+  /// `size` ranks. All ranks must bring the same `settings`, and the same of those by which they exchange data: enter()
+  /// compares them, once all are known, so that every rank fails with the same words.
+  Result<Blob> describe(int size, const AgreedSettings& settings = {});
+  /// Returns what it brings to a second round, given the descriptors of the first; none if that was enough. See
   /// JoinInfo::again.
-  Result<std::optional<Blob>> introduce_again(const std::vector<Blob>& introductions);
-  /// The introductions of all ranks, in their order, and the number of this one.
-  Result<std::shared_ptr<CommunicatorImpl>> enter(const std::vector<Blob>& introductions, int rank, Deadline deadline,
-                                                  const Options& options, Seats seats);
+  Result<std::optional<Blob>> describe_again(const std::vector<Blob>& descriptors);
+  /// Makes the communicator from the descriptors of all ranks, in their order; `rank` is the number of this one.
+  Result<std::shared_ptr<CommunicatorImpl>> enter(const std::vector<Blob>& descriptors, int rank, Deadline deadline,
+                                                  const Options& options, RankSlots slots);
 
  private:
   Status open_ports();
@@ -50,7 +50,7 @@ class Entrant {
   std::string job_;
   std::function<Status()> interrupted_;
   std::vector<std::shared_ptr<Job>> offered_;  // kept until all have entered
-  std::unique_ptr<Introduction> own_;
+  std::unique_ptr<RankDescriptor> own_;
   std::unique_ptr<Control> control_;
   std::shared_ptr<Tcp> tcp_;
   std::optional<Segment> segment_;

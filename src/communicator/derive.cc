@@ -9,8 +9,8 @@
 #include "base/hash.hpp"
 #include "communicator/calls.hpp"
 #include "communicator/create.hpp"
-#include "communicator/deliberation.hpp"
 #include "communicator/impl.hpp"
+#include "communicator/shrink_agreement.hpp"
 
 namespace tutti {
 namespace {
@@ -61,7 +61,7 @@ Status all_well(CommunicatorImpl& impl, const char* call, const std::vector<Outc
   return {};
 }
 
-struct Wish {
+struct SplitRequest {
   std::int32_t color;
   std::int32_t key;
 };
@@ -70,7 +70,7 @@ struct Wish {
 Identity identity_of(const CommunicatorImpl& parent, const std::vector<int>& ranks,
                      const std::vector<SegmentName>& segments, std::uint64_t seed) {
   Identity identity;
-  identity.seats.total = static_cast<int>(ranks.size());
+  identity.slots.total = static_cast<int>(ranks.size());
   identity.id = mix(parent.identity().id, seed);
   identity.settled = true;
   identity.pull = parent.identity().pull;
@@ -87,13 +87,13 @@ Identity identity_of(const CommunicatorImpl& parent, const std::vector<int>& ran
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
-  const Result<std::vector<Wish>> wishes = gather_values(*impl_, Wish{color, key});
-  if (!wishes) return tl::unexpected(wishes.error());
+  const Result<std::vector<SplitRequest>> requests = gather_values(*impl_, SplitRequest{color, key});
+  if (!requests) return tl::unexpected(requests.error());
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank)
-    if ((*wishes)[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
+    if ((*requests)[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return (*wishes)[static_cast<std::size_t>(a)].key < (*wishes)[static_cast<std::size_t>(b)].key;
+    return (*requests)[static_cast<std::size_t>(a)].key < (*requests)[static_cast<std::size_t>(b)].key;
   });
   Result<Segment> segment = fail(ErrorCode::internal, "no segment is needed");
   if (color >= 0) segment = Segment::create(static_cast<int>(ranks.size()));
@@ -148,8 +148,8 @@ Result<Communicator> Communicator::shrink(const ShrinkOptions& options) {
   const SegmentName& name = segment->name();
   Blob blob(sizeof name);
   std::memcpy(blob.data(), &name, sizeof name);
-  const auto deliberation = std::make_shared<Deliberation>(*impl_, options);
-  Result<Survivors> survivors = deliberation->run(*impl_, std::move(blob));
+  const auto agreement = std::make_shared<ShrinkAgreement>(*impl_, options);
+  Result<Survivors> survivors = agreement->run(*impl_, std::move(blob));
   if (!survivors) {
     survivors.error().rank = rank();
     survivors.error().operation = "shrink";
@@ -163,7 +163,7 @@ Result<Communicator> Communicator::shrink(const ShrinkOptions& options) {
     names.push_back(other);
   }
   Identity identity = identity_of(*impl_, survivors->members, names, 0x736872);
-  identity.seats = impl_->identity().seats.after_loss(survivors->members);
+  identity.slots = impl_->identity().slots.after_loss(survivors->members);
   auto impl = CommunicatorImpl::create(impl_->job(), identity, std::move(*segment), impl_->options());
   if (!impl) {
     report_failure(*impl_->job(), identity, impl.error());

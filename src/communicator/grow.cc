@@ -1,6 +1,6 @@
 // How a communicator takes in newcomers: all bootstrap a fresh job together. Rank 0 tells the others, by a broadcast,
 // where to meet. They meet as for create(), but that newcomers are given their numbers there, and all work out the
-// seats by what rank 0 brought. The old communicator is touched by that broadcast only, so it goes on whatever comes of
+// slots by what rank 0 brought. The old communicator is touched by that broadcast only, so it goes on whatever comes of
 // this.
 #include <fmt/core.h>
 
@@ -34,17 +34,17 @@ struct Growth {
   SealedId id{};
 };
 
-/// What rank 0 brings to the meeting besides its introduction.
+/// What rank 0 brings to the meeting besides its descriptor.
 struct Invitation {
-  Seats seats;
+  RankSlots slots;
   bool reproducible = false;
   std::string select;
 
   Blob encode() const {
     WireWriter out;
-    out.put(static_cast<std::int32_t>(seats.total));
-    out.put(static_cast<std::uint32_t>(seats.free.size()));
-    for (const int seat : seats.free) out.put(static_cast<std::int32_t>(seat));
+    out.put(static_cast<std::int32_t>(slots.total));
+    out.put(static_cast<std::uint32_t>(slots.free.size()));
+    for (const int slot : slots.free) out.put(static_cast<std::int32_t>(slot));
     out.put(reproducible);
     out.put_text(select);
     return out.take();
@@ -53,9 +53,9 @@ struct Invitation {
   static std::optional<Invitation> decode(const Blob& blob) {
     Invitation invitation;
     WireReader in(blob);
-    invitation.seats.total = in.get<std::int32_t>();
+    invitation.slots.total = in.get<std::int32_t>();
     const auto free = in.get<std::uint32_t>();
-    for (std::uint32_t i = 0; i < free && in.ok(); ++i) invitation.seats.free.push_back(in.get<std::int32_t>());
+    for (std::uint32_t i = 0; i < free && in.ok(); ++i) invitation.slots.free.push_back(in.get<std::int32_t>());
     invitation.reproducible = in.get<bool>();
     invitation.select = in.get_text();
     if (!in.complete()) return std::nullopt;
@@ -69,21 +69,21 @@ Blob encode_wish(int rank) {
   return out.take();
 }
 
-/// What a process brings: its introduction, and rank 0's invitation, or a newcomer's wish.
+/// What a process brings: its descriptor, and rank 0's invitation, or a newcomer's wish.
 struct Brought {
-  Blob introduction;
+  Blob descriptor;
   Blob besides;
 
   Blob encode() const {
     WireWriter out;
-    out.put_bytes(introduction);
+    out.put_bytes(descriptor);
     out.put_bytes(besides);
     return out.take();
   }
   static Brought decode(const Blob& blob) {
     WireReader in(blob);
     Brought brought;
-    brought.introduction = in.get_bytes();
+    brought.descriptor = in.get_bytes();
     brought.besides = in.get_bytes();
     return brought;
   }
@@ -138,7 +138,7 @@ Growth growth_of(const CommunicatorImpl& impl, const GrowOptions& options, const
 
 Blob invitation_of(const CommunicatorImpl& impl, bool fill) {
   Invitation invitation;
-  invitation.seats = fill ? impl.identity().seats : Seats{impl.size(), {}};
+  invitation.slots = fill ? impl.identity().slots : RankSlots{impl.size(), {}};
   invitation.reproducible = impl.options().reproducible;
   invitation.select = impl.options().select;
   return invitation.encode();
@@ -190,42 +190,42 @@ Error blame(const CommunicatorImpl& impl, const Error& error) {
   }
 }
 
-/// All have met: everyone works out the same seats.
-Result<std::shared_ptr<CommunicatorImpl>> enter(Entrant& entrant, const Gathered& gathered, Options options) {
+/// All have met: everyone works out the same slots.
+Result<std::shared_ptr<CommunicatorImpl>> enter(JoiningProcess& joining, const Gathered& gathered, Options options) {
   const auto wrong = [] { return fail(ErrorCode::refused, "rank 0's invitation contradicts itself"); };
   std::vector<Brought> all;
   for (const Blob& blob : gathered.blobs) all.push_back(Brought::decode(blob));
   const std::optional<Invitation> invitation = Invitation::decode(all.front().besides);
   if (!invitation) return wrong();
-  const int present = invitation->seats.taken();
+  const int present = invitation->slots.taken();
   if (present < 1 || present >= static_cast<int>(all.size())) return wrong();
   std::vector<int> wishes;
   for (auto newcomer = all.begin() + present; newcomer != all.end(); ++newcomer)
     wishes.push_back(WireReader(newcomer->besides).get<std::int32_t>());
-  Seats seats = invitation->seats;
-  std::vector<int> taken = seats.all_taken();
-  for (const int seat : seats.take(wishes)) taken.push_back(seat);
-  std::vector<Blob> introductions(all.size());
+  RankSlots slots = invitation->slots;
+  std::vector<int> taken = slots.all_taken();
+  for (const int slot : slots.take(wishes)) taken.push_back(slot);
+  std::vector<Blob> descriptors(all.size());
   for (std::size_t i = 0; i < all.size(); ++i)
-    introductions[static_cast<std::size_t>(seats.rank_at(taken[i]))] = std::move(all[i].introduction);
+    descriptors[static_cast<std::size_t>(slots.rank_at(taken[i]))] = std::move(all[i].descriptor);
   options.reproducible = invitation->reproducible;
   options.select = invitation->select;
-  const int rank = seats.rank_at(taken[static_cast<std::size_t>(gathered.rank)]);
-  return entrant.enter(introductions, rank, Deadline::in(kEntrySeconds), options, std::move(seats));
+  const int rank = slots.rank_at(taken[static_cast<std::size_t>(gathered.rank)]);
+  return joining.enter(descriptors, rank, Deadline::in(kEntrySeconds), options, std::move(slots));
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> join_as_newcomer(JoinInfo info, int rank, const Options& options) {
   info.interrupted = interruption_by(options.cancel);
   info.deadline = join_deadline(options);
-  Entrant entrant(info);
+  JoiningProcess joining(info);
   info.introduce = [&](int size) -> Result<Blob> {
-    Result<Blob> introduction = entrant.introduce(size);
-    if (!introduction) return introduction;
-    return Brought{std::move(*introduction), encode_wish(rank)}.encode();
+    Result<Blob> descriptor = joining.describe(size);
+    if (!descriptor) return descriptor;
+    return Brought{std::move(*descriptor), encode_wish(rank)}.encode();
   };
   const Result<Gathered> gathered = attend(info);
   if (!gathered) return tl::unexpected(gathered.error());
-  return enter(entrant, *gathered, options);
+  return enter(joining, *gathered, options);
 }
 
 }  // namespace
@@ -248,14 +248,14 @@ Result<Communicator> Communicator::grow(const GrowOptions& options) {
   Result<JoinInfo> info = meeting_of(impl_, growth);
   if (!info) return tl::unexpected(info.error());
   if (meeting.id() && options.invite) options.invite(*meeting.id());
-  Entrant entrant(*info);
-  Result<Blob> introduction = entrant.introduce(info->size);
-  if (!introduction) return tl::unexpected(introduction.error());
-  info->blob = Brought{std::move(*introduction), rank() == 0 ? invitation_of(*impl_, options.fill) : Blob()}.encode();
+  JoiningProcess joining(*info);
+  Result<Blob> descriptor = joining.describe(info->size);
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  info->blob = Brought{std::move(*descriptor), rank() == 0 ? invitation_of(*impl_, options.fill) : Blob()}.encode();
   info->deadline = Deadline::in(growth.seconds);
   const Result<Gathered> gathered = attend(*info);
   if (!gathered) return tl::unexpected(blame(*impl_, gathered.error()));
-  auto impl = enter(entrant, *gathered, impl_->options());
+  auto impl = enter(joining, *gathered, impl_->options());
   if (!impl) return tl::unexpected(impl.error());
   return Communicator(std::move(*impl));
 }

@@ -1,4 +1,4 @@
-// Seats, and growing where ranks are threads; tests/integration grows communicators of processes.
+// RankSlots, and growing where ranks are threads; tests/integration grows communicators of processes.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -6,25 +6,25 @@
 #include <thread>
 #include <vector>
 
-#include "communicator/operation/seats.hpp"
+#include "communicator/operation/rank_slots.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {
 namespace {
 
-TEST(Seats, OfTheLostAreFreeAndRanksMoveUp) {
-  const Seats seats = Seats{5, {}}.after_loss(std::vector<int>{0, 2, 4});
-  EXPECT_EQ(seats, (Seats{5, {1, 3}}));
-  EXPECT_EQ(seats.taken(), 3);
-  EXPECT_EQ(seats.all_taken(), (std::vector<int>{0, 2, 4}));
-  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(seats.rank_at(2 * rank), rank);
-  EXPECT_EQ(seats.after_loss(std::vector<int>{1, 2}), (Seats{5, {0, 1, 3}}));
+TEST(RankSlots, OfTheLostAreFreeAndRanksMoveUp) {
+  const RankSlots slots = RankSlots{5, {}}.after_loss(std::vector<int>{0, 2, 4});
+  EXPECT_EQ(slots, (RankSlots{5, {1, 3}}));
+  EXPECT_EQ(slots.taken(), 3);
+  EXPECT_EQ(slots.all_taken(), (std::vector<int>{0, 2, 4}));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(slots.rank_at(2 * rank), rank);
+  EXPECT_EQ(slots.after_loss(std::vector<int>{1, 2}), (RankSlots{5, {0, 1, 3}}));
 }
 
-TEST(Seats, AreTakenAsWishedThenTheLowestThenNewOnes) {
-  Seats seats{5, {1, 3}};
-  EXPECT_EQ(seats.take(std::vector<int>{-1, 3, 3, 0}), (std::vector<int>{1, 3, 5, 6}));
-  EXPECT_EQ(seats, (Seats{7, {}}));
+TEST(RankSlots, AreTakenAsWishedThenTheLowestThenNewOnes) {
+  RankSlots slots{5, {1, 3}};
+  EXPECT_EQ(slots.take(std::vector<int>{-1, 3, 3, 0}), (std::vector<int>{1, 3, 5, 6}));
+  EXPECT_EQ(slots, (RankSlots{7, {}}));
 }
 
 /// Every rank on a thread of its own; `newcomers` more join by the id that rank 0 hands out.

@@ -9,9 +9,9 @@
 
 #include "base/log.hpp"
 #include "base/thread.hpp"
-#include "communicator/deliberation.hpp"
 #include "communicator/impl.hpp"
 #include "communicator/job/clock_follower.hpp"
+#include "communicator/shrink_agreement.hpp"
 #include "control/control.hpp"
 #include "transport/tcp/tcp.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t kMoves = 0x6d6f766573;  // a topic that is no communicator's
 // Longer than a rank takes to give up, with the default of shrink(); those who chose longer ones have left by then.
 constexpr double kAnswerSeconds = 60;
-constexpr std::size_t kDeliberations = 64;
+constexpr std::size_t kKeptAgreements = 64;
 constexpr std::size_t kGone = 1024;  // communicators that peers may still ask about
 
 /// Set while the transport's thread runs a handler of a job, which may hold the last reference to that job.
@@ -102,7 +102,7 @@ Job::~Job() {
   JobList::of_process().begins_to_leave();
   clock_.reset();
   control_->remove_topic(kMoves);
-  for (const KeptAgreement& each : kept_) control_->remove_topic(each.deliberation->id());
+  for (const KeptAgreement& each : kept_) control_->remove_topic(each.agreement->id());
   for (const Gone& each : gone_) control_->remove_topic(each.id);
   control_->unsubscribe(deaths_);
   control_->unsubscribe(leaves_);
@@ -214,26 +214,25 @@ void Job::dismiss(std::uint64_t id, int rank) {
   forget_old();
 }
 
-void Job::keep(std::shared_ptr<Deliberation> deliberation) {
+void Job::keep(std::shared_ptr<ShrinkAgreement> agreement) {
   {
     const std::lock_guard lock(mutex_);
-    kept_.push_back({std::move(deliberation), Deadline::in(kAnswerSeconds)});
+    kept_.push_back({std::move(agreement), Deadline::in(kAnswerSeconds)});
   }
   forget_old();
 }
 
-// Deliberations whose time is over, communicators that are gone for long, and the topics that only they listened to.
+// Agreements whose time is over, communicators that are gone for long, and the topics that only they listened to.
 void Job::forget_old() {
   std::vector<std::uint64_t> forgotten;
   {
     const std::lock_guard lock(mutex_);
-    for (; !kept_.empty() && (kept_.front().until.passed() || kept_.size() > kDeliberations); kept_.pop_front())
-      forgotten.push_back(kept_.front().deliberation->id());
+    for (; !kept_.empty() && (kept_.front().until.passed() || kept_.size() > kKeptAgreements); kept_.pop_front())
+      forgotten.push_back(kept_.front().agreement->id());
     for (; gone_.size() > kGone; gone_.pop_front()) forgotten.push_back(gone_.front().id);
     std::erase_if(forgotten, [this](std::uint64_t id) {
       return communicators_.contains(id) || is_gone(id) ||
-             std::any_of(kept_.begin(), kept_.end(),
-                         [&](const KeptAgreement& k) { return k.deliberation->id() == id; });
+             std::any_of(kept_.begin(), kept_.end(), [&](const KeptAgreement& k) { return k.agreement->id() == id; });
     });
   }
   if (control_ == nullptr) return;
@@ -244,11 +243,11 @@ bool Job::is_gone(std::uint64_t id) const {
   return std::any_of(gone_.begin(), gone_.end(), [&](const Gone& each) { return each.id == id; });
 }
 
-std::vector<std::shared_ptr<Deliberation>> Job::kept(std::uint64_t id) {
+std::vector<std::shared_ptr<ShrinkAgreement>> Job::kept(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Deliberation>> found;
+  std::vector<std::shared_ptr<ShrinkAgreement>> found;
   for (const KeptAgreement& each : kept_)
-    if (each.deliberation->id() == id) found.push_back(each.deliberation);
+    if (each.agreement->id() == id) found.push_back(each.agreement);
   return found;
 }
 
@@ -272,9 +271,9 @@ std::vector<std::shared_ptr<CommunicatorImpl>> Job::everyone() {
 
 void Job::deliver(std::uint64_t id, const Message& message) {
   if (message.kind == Message::Kind::agreement)
-    for (const auto& deliberation : kept(id))
-      if (message.to == deliberation->rank() && message.number == deliberation->number())
-        return void(deliberation->hear(message));
+    for (const auto& agreement : kept(id))
+      if (message.to == agreement->rank() && message.number == agreement->number())
+        return void(agreement->hear(message));
   for (const auto& communicator : members(id)) communicator->hear(message);
 }
 

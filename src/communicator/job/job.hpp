@@ -22,7 +22,7 @@ namespace tutti {
 class ClockFollower;
 class CommunicatorImpl;
 class Control;
-class Deliberation;
+class ShrinkAgreement;
 class Tcp;
 
 class Job : public std::enable_shared_from_this<Job> {
@@ -65,9 +65,9 @@ class Job : public std::enable_shared_from_this<Job> {
   /// To the ranks of the communicator in one process. invalid_argument: the message is too long, and is not sent.
   Status send(std::uint64_t id, int process, const Message& message);
 
-  /// Has a deliberation that is over answer ranks that are not done with it, for kAnswerSeconds: its communicator may
+  /// Has an agreement that is over answer ranks that are not done with it, for kAnswerSeconds: its communicator may
   /// be gone by then.
-  void keep(std::shared_ptr<Deliberation> deliberation);
+  void keep(std::shared_ptr<ShrinkAgreement> agreement);
 
  private:
   void follow_moves();
@@ -77,11 +77,11 @@ class Job : public std::enable_shared_from_this<Job> {
   bool is_gone(std::uint64_t id) const;  // with the mutex held
   std::vector<std::shared_ptr<CommunicatorImpl>> members(std::uint64_t id);
   std::vector<std::shared_ptr<CommunicatorImpl>> everyone();
-  std::vector<std::shared_ptr<Deliberation>> kept(std::uint64_t id);
+  std::vector<std::shared_ptr<ShrinkAgreement>> kept(std::uint64_t id);
   void forget_old();
 
   struct KeptAgreement {
-    std::shared_ptr<Deliberation> deliberation;
+    std::shared_ptr<ShrinkAgreement> agreement;
     Deadline until;
   };
   struct Gone {  // a communicator

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "communicator/operation/seats.hpp"
+#include "communicator/operation/rank_slots.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace tutti {
@@ -22,7 +22,7 @@ struct Identity {
   bool settled = false;  // the ranks have agreed on what follows
   bool pull = false;     // every rank can read the memory of every other of its host
   std::vector<Member> members;
-  Seats seats;
+  RankSlots slots;
 
   int process_of(int of_rank) const { return members[static_cast<std::size_t>(of_rank)].process; }
   /// Returns the processes of all ranks, as the job counts them.

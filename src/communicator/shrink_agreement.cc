@@ -1,4 +1,4 @@
-#include "communicator/deliberation.hpp"
+#include "communicator/shrink_agreement.hpp"
 
 #include <fmt/core.h>
 
@@ -20,7 +20,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 }  // namespace
 
-Deliberation::Deliberation(const CommunicatorImpl& impl, ShrinkOptions options)
+ShrinkAgreement::ShrinkAgreement(const CommunicatorImpl& impl, ShrinkOptions options)
     : job_(impl.job()),
       id_(impl.identity().id),
       rank_(impl.rank()),
@@ -31,18 +31,18 @@ Deliberation::Deliberation(const CommunicatorImpl& impl, ShrinkOptions options)
     if (rank != rank_) others_.push_back(rank);
 }
 
-std::uint32_t Deliberation::number() const {
+std::uint32_t ShrinkAgreement::number() const {
   const std::lock_guard lock(mutex_);
   return number_;
 }
 
-void Deliberation::restart(std::uint32_t number) {
+void ShrinkAgreement::restart(std::uint32_t number) {
   number_ = number;
   agreement_ = Agreement(static_cast<int>(processes_.size()), rank_, {options_.seconds, kGrace}, options_.quorum);
   agreement_.start(now(), losses_, blob_);
 }
 
-Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
+Result<Survivors> ShrinkAgreement::run(CommunicatorImpl& impl, Blob blob) {
   {
     const std::lock_guard lock(mutex_);
     losses_ = impl.failure().losses();
@@ -74,7 +74,7 @@ Result<Survivors> Deliberation::run(CommunicatorImpl& impl, Blob blob) {
   return result;
 }
 
-void Deliberation::take_losses(const CommunicatorImpl& impl) {
+void ShrinkAgreement::take_losses(const CommunicatorImpl& impl) {
   for (const Loss& loss : impl.failure().losses())
     if (std::find(losses_.begin(), losses_.end(), loss) == losses_.end()) {
       losses_.push_back(loss);
@@ -82,7 +82,7 @@ void Deliberation::take_losses(const CommunicatorImpl& impl) {
     }
 }
 
-bool Deliberation::hear(const Message& message) {
+bool ShrinkAgreement::hear(const Message& message) {
   std::unique_lock lock(mutex_);
   const bool over = agreement_.result() || failure_;
   if (message.number > number_ && over) return false;
@@ -106,7 +106,7 @@ bool Deliberation::hear(const Message& message) {
 }
 
 // Ranks that are behind hear of the number by a message that says nothing else. Leaves the mutex unlocked.
-void Deliberation::tell_number(std::unique_lock<std::mutex>& lock, std::span<const int> ranks) {
+void ShrinkAgreement::tell_number(std::unique_lock<std::mutex>& lock, std::span<const int> ranks) {
   Message message;
   message.kind = Message::Kind::agreement;
   message.from = rank_;
@@ -121,7 +121,7 @@ void Deliberation::tell_number(std::unique_lock<std::mutex>& lock, std::span<con
 }
 
 // Unlocked while it sends: in one process delivery may come back to us.
-void Deliberation::flush(std::unique_lock<std::mutex>& lock) {
+void ShrinkAgreement::flush(std::unique_lock<std::mutex>& lock) {
   const auto job = job_.lock();
   auto outgoing = agreement_.take_outgoing();
   if (outgoing.empty() || job == nullptr) return;

@@ -4,7 +4,7 @@
 // Ranks number their calls of shrink(). They need not count alike, since a call may have failed on some ranks only: one
 // that hears a higher number goes on with that.
 // A rank whose leader died between two commits asks the others what was decided. They may have returned and dropped the
-// communicator by then, so a decided deliberation belongs to the job, which keeps it for a while (Job::keep).
+// communicator by then, so a decided agreement belongs to the job, which keeps it for a while (Job::keep).
 #pragma once
 
 #include <condition_variable>
@@ -23,9 +23,9 @@ namespace tutti {
 class CommunicatorImpl;
 class Job;
 
-class Deliberation : public std::enable_shared_from_this<Deliberation> {
+class ShrinkAgreement : public std::enable_shared_from_this<ShrinkAgreement> {
  public:
-  Deliberation(const CommunicatorImpl& impl, ShrinkOptions options);
+  ShrinkAgreement(const CommunicatorImpl& impl, ShrinkOptions options);
 
   /// Returns when the ranks have decided, or this one has given up. `blob` is for the other survivors.
   Result<Survivors> run(CommunicatorImpl& impl, Blob blob);
