@@ -11,6 +11,7 @@
 #include "agent/outbox.hpp"
 #include "agent/pacing.hpp"
 #include "base/fd.hpp"
+#include "net/backoff.hpp"
 #include "net/socket.hpp"
 
 namespace tutti::agent {
@@ -52,7 +53,7 @@ class Collector {
   double retry_ = 0;      // while apart
   double give_up_ = 0;    // while connecting
   double connected_ = 0;  // since when
-  Backoff backoff_{0.5, 30};
+  Backoff backoff_ = Backoff::with_jitter(0.5, 30);
   RateLimitedLog log_{kLogInterval};
 };
 

@@ -9,6 +9,7 @@
 #include "agent/outbox.hpp"
 #include "agent/pacing.hpp"
 #include "base/fd.hpp"
+#include "net/backoff.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::agent {
@@ -35,7 +36,7 @@ class EventFile {
   Fd file_;
   double retry_ = 0;
   double next_check_ = 0;  // whether the file is still where it was
-  Backoff backoff_{1, 30};
+  Backoff backoff_ = Backoff::with_jitter(1, 30);
   RateLimitedLog log_{kLogInterval};
   bool has_failed_ = false;
   std::uint64_t failures_ = 0;
@@ -56,7 +57,7 @@ class TextFile {
   std::string path_;
   double interval_;
   double due_ = 0;
-  Backoff backoff_{1, 60};
+  Backoff backoff_ = Backoff::with_jitter(1, 60);
   RateLimitedLog log_{kLogInterval};
   std::uint64_t failures_ = 0;
 };

@@ -21,17 +21,6 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-TEST(Backoff, DoublesUpToItsMostWithSomeChance) {
-  Backoff backoff(1, 8, 7);
-  for (const double expected : {1.0, 2.0, 4.0, 8.0, 8.0}) {
-    const double pause = backoff.next();
-    EXPECT_LE(pause, expected);
-    EXPECT_GE(pause, 0.75 * expected);
-  }
-  backoff.reset();
-  EXPECT_LE(backoff.next(), 1);
-}
-
 TEST(CpuBudget, MakesWorkWaitUntilItsShareIsEarned) {
   CpuBudget budget(0.002, 0.005);
   EXPECT_EQ(budget.wait(100), 0);

@@ -1,33 +1,12 @@
-// How the agent keeps itself small when things go wrong: pauses between attempts, lines of log, and its own CPU time.
+// How the agent keeps itself small when things go wrong: lines of log, and its own CPU time.
 // Plain values that are told the time (seconds, monotonic); one thread.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <random>
-#include <utility>
 
 #include "base/rate_limited_log.hpp"
 
 namespace tutti::agent {
-
-/// Pauses that double from `first` to `most`, each shortened at random by up to a quarter, so that agents of many hosts
-/// do not come back together.
-class Backoff {
- public:
-  Backoff(double first, double most, std::uint32_t seed = std::random_device{}())
-      : first_(first), most_(most), pause_(first), random_(seed) {}
-
-  double next() {
-    const double pause = std::exchange(pause_, std::min(2 * pause_, most_));
-    return pause * std::uniform_real_distribution<double>(0.75, 1.0)(random_);
-  }
-  void reset() { pause_ = first_; }
-
- private:
-  double first_, most_, pause_;
-  std::minstd_rand random_;
-};
 
 inline constexpr double kLogInterval = 60;  // seconds between warnings of one kind
 

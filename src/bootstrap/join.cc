@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bootstrap/attendance.hpp"
+#include "net/backoff.hpp"
 #include "net/handshake.hpp"
 #include "net/interfaces.hpp"
 
@@ -55,7 +56,7 @@ class Joiner {
  private:
   // Connects and passes the handshake.
   Result<Fd> reach() {
-    double pause = 0.002;
+    Backoff backoff(0.002, 0.1);
     for (double patience = 1;; patience = std::min(patience * 2, 8.0)) {
       for (const HostPort& endpoint : info_.endpoints) {
         auto store = try_endpoint(endpoint, patience);
@@ -64,8 +65,8 @@ class Joiner {
         if (info_.deadline.passed()) return unreachable();
       }
       if (Status going_on = interrupted(); !going_on) return tl::unexpected(going_on.error());
-      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, info_.deadline.seconds_left())));
-      pause = std::min(pause * 2, 0.1);
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(std::min(backoff.next(), info_.deadline.seconds_left())));
     }
   }
 

@@ -29,6 +29,7 @@
 #include "control/process_watch.hpp"
 #include "control/roster.hpp"
 #include "control/session.hpp"
+#include "net/backoff.hpp"
 #include "net/event_loop.hpp"
 
 namespace tutti {
@@ -91,7 +92,7 @@ class World {
     double began = 0;
     double retry_at = 0;    // when the next attempt begins
     double not_before = 0;  // the same if all that are under way fail
-    double pause = 0;
+    Backoff pause{0, 0};    // after a round
 
     const Attempt* find(Id id) const {
       for (const Attempt& attempt : attempts)

@@ -173,7 +173,7 @@ void World::start_dial(int process, double delay) {
   peer.dial = Dial();
   peer.dial->began = loop_.now() + delay;
   peer.dial->retry_at = peer.dial->began;
-  peer.dial->pause = peer.begun ? kFirstRedialPause : kFirstPause;
+  peer.dial->pause = Backoff(peer.begun ? kFirstRedialPause : kFirstPause, kLongestPause);
   peer.dial->refused.resize(peer.info.addresses.size());
   begin_round(process);
   if (delay == 0) attempt(process);
@@ -236,10 +236,10 @@ void World::plan_next_attempt(int process, const Step& last) {
   if (++dial.step < dial.round.size()) return;
   ++dial.rounds;
   begin_round(process);
-  dial.not_before = now + dial.pause;
-  dial.retry_at = std::max(dial.retry_at, dial.not_before);
   // One that is watched may be stopped for long.
-  dial.pause = std::min(2 * dial.pause, peer.begun && peer.watched ? heartbeat_timeout_ : kLongestPause);
+  dial.pause.set_longest(peer.begun && peer.watched ? heartbeat_timeout_ : kLongestPause);
+  dial.not_before = now + dial.pause.next();
+  dial.retry_at = std::max(dial.retry_at, dial.not_before);
 }
 
 void World::attempt_failed(int process, const Step& step, const Error& error, bool nobody_listens) {

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <thread>
 
+#include "net/backoff.hpp"
+
 namespace tutti {
 namespace {
 
@@ -198,7 +200,7 @@ Result<Fd> connect_once(const SocketAddress& remote, Deadline deadline, const So
 
 Result<Fd> connect_to(const SocketAddress& remote, Deadline deadline, const SocketAddress* source) {
   const double given = deadline.seconds_left();
-  double pause = 0.001;
+  Backoff backoff(0.001, 0.1);
   while (true) {
     auto tried = attempt(remote, deadline, source);
     if (!tried) return tl::unexpected(tried.error());
@@ -209,8 +211,7 @@ Result<Fd> connect_to(const SocketAddress& remote, Deadline deadline, const Sock
       failure.value().message += fmt::format(" (tried for {:.3g} s)", given);
       return failure;
     }
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, deadline.seconds_left())));
-    pause = std::min(pause * 2, 0.1);
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(backoff.next(), deadline.seconds_left())));
   }
 }
 

@@ -26,10 +26,10 @@ LaneSlot::LaneSlot(const LaneTimes& times, bool dials, double now)
       dials_(dials),
       since_(now),
       down_since_(now),
-      hold_(times.first_hold),
+      hold_(times.first_hold, times.longest_hold),
       held_until_(now),
-      pause_(times.first_pause),
-      urgent_pause_(0),
+      pause_(times.first_pause, times.longest_pause),
+      urgent_pause_(times.first_urgent, times.longest_urgent),
       urgent_at_(now),
       retry_at_(now) {}
 
@@ -42,21 +42,20 @@ void LaneSlot::up(double now, std::uint32_t epoch) {
   change(LaneState::healthy, now);
   epoch_ = epoch;
   was_up_ = true;
-  pause_ = times_->first_pause;
+  pause_.reset();
   absences_ = 0;
 }
 
 void LaneSlot::lost(double now, std::string why) {
   if (!in_use()) return;
-  const bool lasted = now - since_ >= std::max(times_->lasting, 4 * hold_);
-  const bool first = over_ == 0;
+  const bool lasted = now - since_ >= std::max(times_->lasting, 4 * hold_.last());
   over_ = epoch_;
-  hold_ = first || lasted ? times_->first_hold : std::min(2 * hold_, times_->longest_hold);
-  held_until_ = now + hold_;
+  if (lasted) hold_.reset();
+  held_until_ = now + hold_.next();
   retry_at_ = held_until_;
   const bool of_use = now - since_ >= times_->longest_urgent;
-  urgent_pause_ = of_use ? 0 : std::clamp(2 * urgent_pause_, times_->first_urgent, times_->longest_urgent);
-  urgent_at_ = now + urgent_pause_;
+  if (of_use) urgent_pause_.reset();
+  urgent_at_ = of_use ? now : now + urgent_pause_.next();
   reason_ = std::move(why);
   down_since_ = now;
   change(LaneState::dead, now);
@@ -95,13 +94,12 @@ void LaneSlot::failed(double now, std::string why, bool absent) {
   reason_ = std::move(why);
   if (absent && absences_++ == 0) absent_since_ = now;
   if (!absent) absences_ = 0;
-  urgent_at_ = now + pause_;
+  urgent_at_ = now + pause_.next();
   retry_at_ = std::max(held_until_, urgent_at_);
-  pause_ = std::min(2 * pause_, times_->longest_pause);
 }
 
 void LaneSlot::port_back(double now) {
-  pause_ = times_->first_pause;
+  pause_.reset();
   urgent_at_ = now;
   retry_at_ = std::max(now, held_until_);
 }

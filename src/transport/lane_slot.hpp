@@ -17,6 +17,8 @@
 #include <limits>
 #include <string>
 
+#include "net/backoff.hpp"
+
 namespace tutti {
 
 struct LaneTimes {
@@ -95,12 +97,12 @@ class LaneSlot {
   bool was_up_ = false;
   std::uint32_t epoch_ = 0;  // of the incarnation in use, or tried last
   std::uint32_t over_ = 0;   // this one and all before are over
-  double hold_;
+  Backoff hold_;
   double held_until_;
-  double pause_;         // after the next attempt that fails
-  double urgent_pause_;  // before the next attempt where it is alone and did not last
-  double urgent_at_;     // when it is tried again where it is alone
-  double retry_at_;      // and where it is not
+  Backoff pause_;         // after an attempt that fails
+  Backoff urgent_pause_;  // before the next attempt where it is alone and did not last
+  double urgent_at_;      // when it is tried again where it is alone
+  double retry_at_;       // and where it is not
   int absences_ = 0;
   double absent_since_ = 0;
 };
