@@ -15,7 +15,7 @@
 #include "base/clock.hpp"
 #include "communicator/job/common_job.hpp"
 #include "communicator/job/message.hpp"
-#include "transport/tcp/endpoint.hpp"
+#include "net/endpoint.hpp"
 
 namespace tutti {
 

@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
+#include "net/endpoint.hpp"
 #include "transport/link.hpp"
 #include "transport/link_state.hpp"
-#include "transport/tcp/endpoint.hpp"
 #include "transport/tcp/poller.hpp"
 #include "transport/tcp/ways.hpp"
 #include "tutti/error.hpp"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "net/endpoint.hpp"
 #include "net/local_listener.hpp"
-#include "transport/tcp/endpoint.hpp"
-#include "transport/tcp/rails.hpp"
+#include "net/rails.hpp"
 
 namespace tutti {
 

@@ -1,8 +1,6 @@
-#include "transport/tcp/rails.hpp"
+#include "net/rails.hpp"
 
 #include <gtest/gtest.h>
-
-#include "transport/tcp/ports.hpp"
 
 namespace tutti {
 namespace {
@@ -43,31 +41,6 @@ TEST(Rails, FamiliesAreNotMixed) {
   const std::vector<OwnAddress> own = {{at("10.0.0.1:0"), 24}, {at("[fd00::1]:0"), 64}};
   EXPECT_EQ(shown(match_rails(own, {at("[fd00::2]:80"), at("[fd01::2]:80")})),
             (std::vector<std::string>{"fd00::1 > [fd00::2]:80", "fd00::1 > [fd01::2]:80"}));
-}
-
-Interface port(const char* name, std::vector<SocketAddress> addresses, bool running = true) {
-  return {name, std::move(addresses), true, running, false, -1, 0};
-}
-
-TEST(Ports, TellWhatCameAndWent) {
-  const Interface one = port("one", {at("10.0.0.1:0")});
-  const Interface two = port("two", {at("10.1.0.1:0")});
-  EXPECT_TRUE(compare({one, two}, {one, two}).empty());
-
-  auto changes = compare({one, two}, {one, port("two", {at("10.1.0.1:0")}, false)});
-  ASSERT_EQ(changes.size(), 1u);
-  EXPECT_FALSE(changes[0].usable);
-  EXPECT_EQ(changes[0].interface, "two");
-  EXPECT_EQ(changes[0].addresses, std::vector{at("10.1.0.1:0")});
-
-  changes = compare({one}, {one, two});
-  ASSERT_EQ(changes.size(), 1u);
-  EXPECT_TRUE(changes[0].usable);
-
-  changes = compare({one}, {port("one", {at("10.0.0.9:0")})});
-  ASSERT_EQ(changes.size(), 2u) << "another address: the old one is of no use, the new one is";
-  EXPECT_FALSE(changes[0].usable);
-  EXPECT_TRUE(changes[1].usable);
 }
 
 }  // namespace

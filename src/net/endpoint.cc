@@ -1,4 +1,4 @@
-#include "transport/tcp/endpoint.hpp"
+#include "net/endpoint.hpp"
 
 #include <fmt/core.h>
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/process_id.hpp"
 #include "net/socket.hpp"
-#include "transport/frame.hpp"
 
 namespace tutti {
 

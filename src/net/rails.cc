@@ -1,4 +1,4 @@
-#include "transport/tcp/rails.hpp"
+#include "net/rails.hpp"
 
 namespace tutti {
 
