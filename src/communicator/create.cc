@@ -121,10 +121,10 @@ struct GatheredRanks {
   /// Whether every rank has told how to reach it.
   bool can_connect() const { return peers.size() == identity.members.size(); }
 
-  std::vector<Neighbour> neighbours() const {
-    std::vector<Neighbour> all;
+  std::vector<AddressBook::Process> processes() const {
+    std::vector<AddressBook::Process> all;
     for (std::size_t index = 0; index < endpoints.size(); ++index)
-      all.push_back({endpoints[index], identity.members[index].host});
+      all.push_back({endpoints[index], std::to_string(identity.members[index].host)});
     return all;
   }
 
@@ -312,7 +312,7 @@ Result<std::shared_ptr<Job>> JoiningProcess::start_job(GatheredRanks all, Deadli
   if (all.on_one_host())
     tcp_.reset();
   else
-    tcp_->introduce(all.neighbours());
+    tcp_->set_processes(all.processes());
   const int rank = all.identity.rank;
   if (Status joined = control_->join(std::move(all.peers), rank, deadline, interrupted_); !joined)
     return tl::unexpected(joined.error());

@@ -35,6 +35,9 @@ void World::join(std::vector<ControlPeer> all, int self, double seconds, Done do
   self_ = self;
   living_.assign(all.size(), true);
   peers_.resize(all.size());
+  std::vector<AddressBook::Process> addresses;
+  for (const ControlPeer& each : all) addresses.push_back({{each.id, each.addresses, each.local_path}, each.host});
+  book_.set_processes(std::move(addresses), all[static_cast<std::size_t>(self)].id);
   for (std::size_t process = 0; process < all.size(); ++process) peers_[process].info = std::move(all[process]);
   seen_ = SeenBroadcasts(peers_.size());
   mailbox_.make_room(peers_.size());
@@ -76,17 +79,17 @@ Connector::Answer World::greeted(Id id, const Greeting& greeting, bool is_local)
 }
 
 Connector::Answer World::judge(const Greeting& greeting, bool is_local) const {
-  const int process = find(greeting.from);
-  const int to = find(greeting.to);
+  const int process = book_.number_of(greeting.from);
+  const int to = book_.number_of(greeting.to);
   if (process < 0 || to < 0 || process == self_ || alone_)
     return Connector::Answer::drop(fmt::format("process {} is not of this world", greeting.from.to_string()));
-  if (to != self_) return pass_on(process, to, is_local);
+  if (to != self_) return relay(process, to, is_local);
   if (greeting.lifeline && (!peers_[process].living || said_goodbye_)) return Connector::Answer::drop();
   return Connector::Answer::accept(Greeting{peers_[self_].info.id, greeting.from, greeting.lifeline}.encode());
 }
 
 void World::opened(Id id, const Greeting& greeting) {
-  const int process = find(greeting.from);
+  const int process = book_.number_of(greeting.from);
   if (alone_) return connections_.close(id);
   Peer& peer = peers_[process];
   if (peer.lifeline == id) return;
@@ -106,10 +109,15 @@ void World::opened(Id id, const Greeting& greeting) {
   connections_.drain(id, kFarewellSeconds);
 }
 
-int World::find(const ProcessId& id) const {
-  for (std::size_t process = 0; process < peers_.size(); ++process)
-    if (peers_[process].info.id == id) return static_cast<int>(process);
-  return -1;
+// If this process is on a third host, it relays only to where the peer surely is, so that nobody relays it once more.
+Connector::Answer World::relay(int from, int to, bool came_locally) const {
+  const Peer& peer = peers_[to];
+  const bool is_connected = hears(peer) && peer.link_address;
+  const SocketAddress* const connected_at = is_connected ? &peer.info.addresses[*peer.link_address] : nullptr;
+  std::vector<Route> routes = book_.forward_routes(from, to, came_locally, connected_at);
+  if (!routes.empty()) return Connector::Answer::pass_on(std::move(routes));
+  log::info("process {} looks for process {} here, which cannot be reached from here", from, to);
+  return Connector::Answer::drop();
 }
 
 int World::process_of(Id id) const {
@@ -131,7 +139,8 @@ void World::draw_overlay() {
 void World::watch(int process) {
   Peer& peer = peers_[process];
   const ControlPeer& own = peers_[self_].info;
-  if (!peer.living || peer.watched || !same_host(self_, process) || peer.info.pid <= 0 || peer.info.start_time == 0)
+  if (!peer.living || peer.watched || !book_.share_host(self_, process) || peer.info.pid <= 0 ||
+      peer.info.start_time == 0)
     return;
   if (peer.info.pid == own.pid) {
     peer.watched = true;  // another Control of this process

@@ -8,8 +8,8 @@
 // to those whose neighbours all died. A process that learns that it was declared dead itself blames nobody for the
 // connections that end then.
 //
-// world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_detours.cc: those that other
-// processes pass on. world_flood.cc: what travels. world_opinions.cc: how sure it is that a process is dead.
+// world.cc: who belongs, and whose process has ended. world_links.cc: connections. world_flood.cc: what travels.
+// world_opinions.cc: how sure it is that a process is dead. Routes through other processes: net/address_book.hpp.
 // One thread, that of the event loop.
 #pragma once
 
@@ -29,6 +29,7 @@
 #include "control/process_watch.hpp"
 #include "control/roster.hpp"
 #include "control/session.hpp"
+#include "net/address_book.hpp"
 #include "net/backoff.hpp"
 #include "net/event_loop.hpp"
 
@@ -140,7 +141,6 @@ class World {
   Connector::Answer greeted(Id id, const Greeting& greeting, bool is_local);
   Connector::Answer judge(const Greeting& greeting, bool is_local) const;
   void opened(Id id, const Greeting& greeting);
-  int find(const ProcessId& id) const;
   void open_to(int process, Id id);
   void begin_session(int process);
   void note_address(Peer& peer, const SocketAddress& remote);
@@ -177,12 +177,7 @@ class World {
   void say_opinion(int process, bool hears);
   void keep_lifeline(int process);
   void drop_lifeline(Peer& peer);
-  bool same_host(int one, int other) const;
-  std::vector<int> hosted_with(int process) const;
-  std::vector<Route> local_routes_to(int process) const;
-  std::vector<Route> detours_to(int process) const;
-  std::vector<Route> onward_routes(int from, int to, bool came_locally) const;
-  Connector::Answer pass_on(int from, int to, bool came_locally) const;
+  Connector::Answer relay(int from, int to, bool came_locally) const;
   void watch(int process);
   void process_ended(int process);
   void confirm_ends();
@@ -216,6 +211,7 @@ class World {
   News news_;
   double heartbeat_timeout_;
 
+  AddressBook book_;
   std::vector<Peer> peers_;
   std::vector<bool> living_;
   int self_ = -1;

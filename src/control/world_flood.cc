@@ -207,6 +207,7 @@ void World::part_from(int process, const Frame& last_words) {
   Peer& peer = peers_[process];
   peer.living = false;
   living_[process] = false;
+  book_.remove(process);
   peer.pending.clear();
   peer.ended_at.reset();
   std::erase_if(processes_, [&](const auto& entry) { return entry.second == process; });

@@ -192,7 +192,7 @@ void World::begin_round(int process) {
     dial.round.push_back({Route::to(addresses[address]), address});
   }
   if (joined_ || peer.begun || dial.rounds > 0) {
-    const std::vector<Route> detours = detours_to(process);
+    const std::vector<Route> detours = book_.relay_routes(process, peer.hearers);
     const std::size_t count = std::min(detours.size(), kDetours);
     for (std::size_t at = 0; at < count; ++at)
       dial.round.push_back({detours[(dial.detours + at) % detours.size()], std::nullopt});

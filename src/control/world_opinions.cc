@@ -91,7 +91,7 @@ void World::received_opinion(int from, std::span<const std::byte> payload) {
 // The lower one opens it, beside a connection that needs nobody else.
 void World::keep_lifeline(int process) {
   Peer& peer = peers_[process];
-  if (peer.lifeline || self_ > process || said_goodbye_ || same_host(self_, process)) return;
+  if (peer.lifeline || self_ > process || said_goodbye_ || book_.share_host(self_, process)) return;
   if (!peer.link_address || !hears(peer)) return;
   const Route route = Route::to(peer.info.addresses[*peer.link_address]);
   auto dialed = connections_.dial(route, {peers_[self_].info.id, peer.info.id, true}, kLifelineSeconds);

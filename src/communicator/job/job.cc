@@ -170,7 +170,7 @@ void Job::watch() {
 void Job::follow_moves() {
   control_->on_message(kMoves, [this](int, std::span<const std::byte> bytes) {
     const auto moved = Endpoint::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    if (moved) tcp_->follow(*moved);
+    if (moved) tcp_->update(*moved);
   });
   tcp_->on_move([weak = weak_from_this()](const Endpoint& own) {
     const std::string text = own.to_string();

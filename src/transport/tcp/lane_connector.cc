@@ -115,7 +115,7 @@ Connector::Answer LaneConnector::greeted(Connector::Id, const Connector::Arrival
     case Verdict::peer_dead:
       return Connector::Answer::refuse(reply(FrameType::never));
     case Verdict::pass_on:
-      return Connector::Answer::pass_on(delegate_.routes_to(hello->to));
+      return Connector::Answer::pass_on(delegate_.forward_routes(*hello, arrival.is_local));
     case Verdict::refuse:
       break;
   }

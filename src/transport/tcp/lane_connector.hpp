@@ -43,8 +43,8 @@ class LaneConnector final : private Connector::Owner {
    public:
     virtual ~Delegate() = default;
     virtual Verdict judge(const LaneGreeting& hello) = 0;
-    /// Routes to a process for whom we pass on what another one says.
-    virtual std::vector<Route> routes_to(const ProcessId& process) = 0;
+    /// Returns routes to the process that the greeting is for. `came_locally`: by the local listener.
+    virtual std::vector<Route> forward_routes(const LaneGreeting& hello, bool came_locally) = 0;
     /// A lane that a peer dialed is up.
     virtual void on_accepted(Fd socket, const LaneGreeting& greeting) = 0;
     /// A lane that we dialed is up.

@@ -41,7 +41,7 @@ thread_local std::uint64_t t_seen = 0;
 }  // namespace
 
 Status Tcp::Impl::listen(bool has_secret) {
-  auto listeners = ways_.open(options_.listen, has_secret);
+  auto listeners = listening_.open(options_.listen, has_secret);
   if (!listeners) return tl::unexpected(listeners.error());
   if (poller_->descriptor() < 0 || !wake_ || next_look_->descriptor() < 0)
     return system_error("starting the TCP transport");
@@ -252,10 +252,10 @@ Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions op
   return std::shared_ptr<Tcp>(new Tcp(std::move(impl)));
 }
 
-Endpoint Tcp::endpoint() const { return impl_->ways().own(); }
+Endpoint Tcp::endpoint() const { return impl_->endpoint(); }
 void Tcp::on_move(std::function<void(const Endpoint&)> moved) { impl_->on_move(std::move(moved)); }
-void Tcp::follow(const Endpoint& peer) { impl_->follow(peer); }
-void Tcp::introduce(std::vector<Neighbour> all) { impl_->ways().introduce(std::move(all)); }
+void Tcp::update(const Endpoint& peer) { impl_->update(peer); }
+void Tcp::set_processes(std::vector<AddressBook::Process> all) { impl_->set_processes(std::move(all)); }
 
 std::unique_ptr<SendLink> Tcp::open_send(const Endpoint& peer, const LinkId& id) {
   return impl_->peer_for(peer, true)->open_send(id);

@@ -20,11 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "net/address_book.hpp"
 #include "net/endpoint.hpp"
 #include "transport/link.hpp"
 #include "transport/link_state.hpp"
 #include "transport/tcp/poller.hpp"
-#include "transport/tcp/ways.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -52,11 +52,11 @@ class Tcp {
   /// `moved` is called, on the transport's thread, when a port came back with another address or a new one came: the
   /// other processes need to know.
   void on_move(std::function<void(const Endpoint&)> moved);
-  /// All processes of the job, this one included: those of a host pass lanes on for one another, where one has no port
+  /// Sets all processes of the job, this one included. Those of a host relay lanes for one another if one has no port
   /// that works.
-  void introduce(std::vector<Neighbour> all);
-  /// Another process has moved.
-  void follow(const Endpoint& peer);
+  void set_processes(std::vector<AddressBook::Process> all);
+  /// Another process has other addresses now.
+  void update(const Endpoint& peer);
 
   /// Return at once; the connection is made behind the scenes, and credit comes when both ends are open.
   std::unique_ptr<SendLink> open_send(const Endpoint& peer, const LinkId& id);

@@ -167,8 +167,8 @@ TEST(Tcp, AProcessWithoutAWayGoesThroughANeighbour) {
   const Endpoint far = pair.b->endpoint();
   Endpoint out_of_reach = far;
   out_of_reach.addresses = {SocketAddress::loopback(AF_INET, 1)};
-  pair.a->introduce({{pair.a->endpoint(), 1}, {neighbour->endpoint(), 1}, {out_of_reach, 2}});
-  neighbour->introduce({{pair.a->endpoint(), 1}, {neighbour->endpoint(), 1}, {far, 2}});
+  pair.a->set_processes({{pair.a->endpoint(), "one"}, {neighbour->endpoint(), "one"}, {out_of_reach, "two"}});
+  neighbour->set_processes({{pair.a->endpoint(), "one"}, {neighbour->endpoint(), "one"}, {far, "two"}});
   const LinkId id{0x1234, 0, 1, 0};
   Ends ends{pair.a->open_send(out_of_reach, id), pair.b->open_recv(pair.a->endpoint(), id)};
   const auto data = pattern(5000001, 9);

@@ -17,9 +17,9 @@
 #include "transport/peer.hpp"
 #include "transport/tcp/connection.hpp"
 #include "transport/tcp/lane_connector.hpp"
+#include "transport/tcp/listening_ports.hpp"
 #include "transport/tcp/ports.hpp"
 #include "transport/tcp/tcp.hpp"
-#include "transport/tcp/ways.hpp"
 
 namespace tutti {
 
@@ -45,7 +45,9 @@ class Tcp::Impl final : public LaneConnector::Delegate {
 
   void on_accepted(Fd socket, const LaneGreeting& greeting) override;
   LaneConnector::Verdict judge(const LaneGreeting& hello) override;
-  std::vector<Route> routes_to(const ProcessId& process) override { return ways_.onwards(process); }
+  std::vector<Route> forward_routes(const LaneGreeting& hello, bool came_locally) override {
+    return book_.forward_routes(book_.number_of(hello.from), book_.number_of(hello.to), came_locally);
+  }
   void on_dialed(Fd socket, const Dial& dial) override;
   void on_dial_failed(const Dial& dial, const Error& why, DialFailure kind) override;
   void on_ports_changed() override;
@@ -57,9 +59,10 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   bool has_failed(const ProcessId& peer);
   bool has_delivered(const ProcessId& peer, std::uint64_t communicator);
   std::string describe_lanes(const ProcessId& peer);
-  Ways& ways() { return ways_; }
+  Endpoint endpoint() const { return listening_.endpoint(); }
+  void set_processes(std::vector<AddressBook::Process> all) { book_.set_processes(std::move(all), id_); }
   void on_move(std::function<void(const Endpoint&)> moved);
-  void follow(const Endpoint& endpoint);
+  void update(const Endpoint& endpoint);
   TcpCounters counters() const { return poller_->read_counters(); }
 
  private:
@@ -100,7 +103,8 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   TcpOptions options_;
   JobKey key_;
   const ProcessId id_ = ProcessId::random();
-  Ways ways_{id_};
+  ListeningPorts listening_{id_};
+  AddressBook book_{[this] { return listening_.sources(); }};
   std::shared_ptr<Poller> poller_;
   Fd wake_;
   pid_t process_;

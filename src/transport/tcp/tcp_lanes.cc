@@ -41,7 +41,7 @@ std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) 
     const std::lock_guard lock(mutex_);
     const std::string name =
         endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string();
-    Known& known = find_or_make(key, name, dials ? endpoint.addresses.size() : ways_.announced());
+    Known& known = find_or_make(key, name, dials ? endpoint.addresses.size() : listening_.announced());
     peer = known.peer;
     if (known.listens.empty()) known.listens = endpoint.addresses;
     if (!dials || !known.addresses.empty()) return peer;
@@ -77,7 +77,7 @@ Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string&
   if (monitor::Recorder& recorder = monitor::Recorder::of_process(); recorder.is_on()) {
     options.watch.emplace();
     options.watch->recorder = &recorder;
-    options.watch->process = ways_.number_of(key.first);
+    options.watch->process = book_.number_of(key.first);
     options.watch->monitor.window = settings().monitor_window;
     options.watch->monitor.stamps_per_second = 1e6 * ticks_per_microsecond();
   }
@@ -104,7 +104,7 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
-    peer = find_or_make({greeting.from, false}, peer_name(socket.get()), ways_.announced()).peer;
+    peer = find_or_make({greeting.from, false}, peer_name(socket.get()), listening_.announced()).peer;
   }
   const auto from = peer_address(socket.get());
   WayProbe::Target listens;
@@ -113,7 +113,8 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
 }
 
 LaneConnector::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
-  if (hello.to != id_) return ways_.knows(hello.to) ? LaneConnector::Verdict::pass_on : LaneConnector::Verdict::refuse;
+  if (hello.to != id_)
+    return book_.number_of(hello.to) >= 0 ? LaneConnector::Verdict::pass_on : LaneConnector::Verdict::refuse;
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);
@@ -171,7 +172,8 @@ void Tcp::Impl::dial(const PeerKey& key, const WantedLane& lane) {
     const std::lock_guard lock(mutex_);
     addresses = peers_[key].addresses;
   }
-  const std::vector<Route> routes = lane.relayed ? ways_.detours(key.first) : ways_.direct(addresses);
+  const std::vector<Route> routes =
+      lane.relayed ? book_.relay_routes(book_.number_of(key.first)) : book_.direct_routes(addresses);
   Dial dial{key.first, lane,
             routes.empty() ? Route() : routes[(lane.relayed ? lane.epoch : lane.index) % routes.size()]};
   // A port may still be taken by what was lost: every other attempt is from any.
@@ -252,7 +254,7 @@ void Tcp::Impl::try_again() {
 
 // A port may come back with another address, or be new: the others are to know.
 void Tcp::Impl::open_new_ports() {
-  std::vector<Fd> listeners = ways_.open_new();
+  std::vector<Fd> listeners = listening_.open_new();
   if (listeners.empty()) return;
   for (Fd& each : listeners) connector_->listen(std::move(each));
   std::function<void(const Endpoint&)> tell;
@@ -260,7 +262,7 @@ void Tcp::Impl::open_new_ports() {
     const std::lock_guard lock(mutex_);
     tell = moved_;
   }
-  if (tell) tell(ways_.own());
+  if (tell) tell(listening_.endpoint());
 }
 
 void Tcp::Impl::on_move(std::function<void(const Endpoint&)> moved) {
@@ -268,8 +270,8 @@ void Tcp::Impl::on_move(std::function<void(const Endpoint&)> moved) {
   moved_ = std::move(moved);
 }
 
-void Tcp::Impl::follow(const Endpoint& endpoint) {
-  ways_.follow(endpoint);
+void Tcp::Impl::update(const Endpoint& endpoint) {
+  book_.update(endpoint);
   std::shared_ptr<Peer> peer;
   {
     const std::lock_guard lock(mutex_);

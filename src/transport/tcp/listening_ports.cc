@@ -1,14 +1,13 @@
-#include "transport/tcp/ways.hpp"
+#include "transport/tcp/listening_ports.hpp"
 
 #include <algorithm>
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
-#include "net/interfaces.hpp"
 
 namespace tutti {
 
-Result<std::vector<Ways::Port>> Ways::chosen_ports(bool has_secret) {
+Result<std::vector<ListeningPorts::Port>> ListeningPorts::chosen_ports(bool has_secret) {
   const auto family = parse_family(settings().family);
   if (!family) return tl::unexpected(family.error());
   if (!has_secret && !settings().insecure)
@@ -22,7 +21,7 @@ Result<std::vector<Ways::Port>> Ways::chosen_ports(bool has_secret) {
   return ports;
 }
 
-Result<Fd> Ways::listen_at(Port& port) {
+Result<Fd> ListeningPorts::listen_at(Port& port) {
   auto listener = listen_on(port.address);
   if (!listener) return listener;
   const auto bound = local_address(listener->get());
@@ -31,7 +30,7 @@ Result<Fd> Ways::listen_at(Port& port) {
   return listener;
 }
 
-Result<std::vector<Fd>> Ways::open(const std::vector<SocketAddress>& addresses, bool has_secret) {
+Result<std::vector<Fd>> ListeningPorts::open(const std::vector<SocketAddress>& addresses, bool has_secret) {
   std::vector<Port> given;
   for (const SocketAddress& address : addresses) given.push_back({"", address});
   auto ports = addresses.empty() ? chosen_ports(has_secret) : Result<std::vector<Port>>(std::move(given));
@@ -54,7 +53,7 @@ Result<std::vector<Fd>> Ways::open(const std::vector<SocketAddress>& addresses, 
   return listeners;
 }
 
-std::vector<Fd> Ways::open_new() {
+std::vector<Fd> ListeningPorts::open_new() {
   const std::lock_guard lock(mutex_);
   std::vector<Fd> listeners;
   if (ports_.front().interface.empty()) return listeners;
@@ -76,7 +75,7 @@ std::vector<Fd> Ways::open_new() {
   return listeners;
 }
 
-Endpoint Ways::own() const {
+Endpoint ListeningPorts::endpoint() const {
   const std::lock_guard lock(mutex_);
   Endpoint own{id_, {}, local_.path()};
   for (const Port& port : ports_) own.addresses.push_back(port.address);
@@ -84,82 +83,20 @@ Endpoint Ways::own() const {
   return own;
 }
 
-std::size_t Ways::announced() const {
+std::size_t ListeningPorts::announced() const {
   const std::lock_guard lock(mutex_);
   return announced_ != 0 ? announced_ : ports_.size();
 }
 
-void Ways::introduce(std::vector<Neighbour> all) {
-  const std::lock_guard lock(mutex_);
-  int number = 0;
-  for (Neighbour& each : all) {
-    each.number = number++;
-    directory_[each.endpoint.id] = std::move(each);
-  }
-}
-
-void Ways::follow(const Endpoint& endpoint) {
-  const std::lock_guard lock(mutex_);
-  if (const auto known = directory_.find(endpoint.id); known != directory_.end()) known->second.endpoint = endpoint;
-}
-
-bool Ways::knows(const ProcessId& process) const {
-  const std::lock_guard lock(mutex_);
-  return directory_.contains(process);
-}
-
-int Ways::number_of(const ProcessId& process) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = directory_.find(process);
-  return found == directory_.end() ? -1 : found->second.number;
-}
-
-std::vector<Neighbour> Ways::neighbours_of(const ProcessId& process) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = directory_.find(process);
-  std::vector<Neighbour> others;
-  if (found == directory_.end()) return others;
-  for (const auto& [id, each] : directory_)
-    if (id != process && each.host == found->second.host) others.push_back(each);
-  return others;
-}
-
-std::vector<Route> Ways::direct(const std::vector<SocketAddress>& remote) const {
-  const std::vector<SocketAddress> ours = own().addresses;
-  std::vector<OwnAddress> listening = own_addresses();
-  std::erase_if(listening, [&](const OwnAddress& each) {
-    return std::none_of(ours.begin(), ours.end(), [&](const SocketAddress& address) {
+std::vector<OwnAddress> ListeningPorts::sources() const {
+  const std::vector<SocketAddress> listening = endpoint().addresses;
+  std::vector<OwnAddress> own = own_addresses();
+  std::erase_if(own, [&](const OwnAddress& each) {
+    return std::none_of(listening.begin(), listening.end(), [&](const SocketAddress& address) {
       return address.with_port(0) == each.address.with_port(0);
     });
   });
-  return match_rails(listening, remote);
-}
-
-std::vector<Route> Ways::detours(const ProcessId& process) const {
-  std::vector<Route> ways;
-  for (const Neighbour& each : neighbours_of(id_))
-    if (!each.endpoint.local_path.empty()) ways.push_back(Route::to_local(each.endpoint.local_path));
-  for (const Neighbour& each : neighbours_of(process))
-    for (const Route& route : direct(each.endpoint.addresses)) ways.push_back(route);
-  return ways;
-}
-
-std::vector<Route> Ways::onwards(const ProcessId& process) const {
-  Neighbour target;
-  bool here = false;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = directory_.find(process);
-    const auto self = directory_.find(id_);
-    if (found == directory_.end() || self == directory_.end()) return {};
-    target = found->second;
-    here = target.host == self->second.host;
-  }
-  if (here) return {Route::to_local(target.endpoint.local_path)};
-  std::vector<Route> ways = direct(target.endpoint.addresses);
-  for (const Neighbour& each : neighbours_of(process))
-    for (const Route& route : direct(each.endpoint.addresses)) ways.push_back(route);
-  return ways;
+  return own;
 }
 
 }  // namespace tutti

@@ -1,0 +1,47 @@
+// The ports and addresses that this process listens on for lanes, and a local listener for processes of its host.
+// Follows ports that get another address. Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "net/endpoint.hpp"
+#include "net/interfaces.hpp"
+#include "net/local_listener.hpp"
+
+namespace tutti {
+
+class ListeningPorts {
+ public:
+  explicit ListeningPorts(const ProcessId& own) : id_(own) {}
+
+  /// Opens the given addresses, or ports by TUTTI_INTERFACES, and a local listener; returns what listens.
+  Result<std::vector<Fd>> open(const std::vector<SocketAddress>& addresses, bool has_secret);
+  /// Opens ports that came back with another address, or are new. Returns nothing if addresses were given.
+  std::vector<Fd> open_new();
+  /// Returns what others need to reach this process.
+  Endpoint endpoint() const;
+  /// Returns how many ports the others were told of at first.
+  std::size_t announced() const;
+  /// Returns the addresses of this host that it listens on, to dial from.
+  std::vector<OwnAddress> sources() const;
+
+ private:
+  struct Port {
+    std::string interface;  // empty: the address was given
+    SocketAddress address;
+  };
+
+  static Result<std::vector<Port>> chosen_ports(bool has_secret);
+  static Result<Fd> listen_at(Port& port);
+
+  const ProcessId id_;
+  LocalListener local_;
+  mutable std::mutex mutex_;
+  std::vector<Port> ports_;
+  mutable std::size_t announced_ = 0;
+};
+
+}  // namespace tutti
