@@ -71,7 +71,7 @@ class Joiner {
   }
 
   Result<Fd> try_endpoint(const HostPort& endpoint, double patience) {
-    auto addresses = resolve(endpoint.host, endpoint.port, info_.deadline);
+    auto addresses = info_.sockets->resolve(endpoint.host, endpoint.port, info_.deadline);
     if (!addresses) return tl::unexpected(addresses.error());
     Result<Fd> store = fail(ErrorCode::system, fmt::format("'{}' has no address", endpoint.host));
     for (const SocketAddress& address : *addresses) {
@@ -99,14 +99,14 @@ class Joiner {
   }
 
   Result<Fd> connect(const SocketAddress& address, Deadline deadline) const {
-    auto store = start_connect(address);
+    auto store = info_.sockets->connect(address, nullptr);
     if (!store) return store;
     const std::string what = fmt::format("connecting to {}", address.to_string());
     if (Status ready = await(store->get(), POLLOUT, deadline); !ready) {
       if (ready.error().code == ErrorCode::timed_out) ready.error().message = what + ": no answer";
       return tl::unexpected(ready.error());
     }
-    if (const int error = connect_result(store->get()); error != 0)
+    if (const int error = info_.sockets->connect_result(store->get()); error != 0)
       return fail(ErrorCode::system, fmt::format("{}: {}", what, std::strerror(error)));
     return store;
   }
@@ -239,8 +239,8 @@ struct Hosted {
 };
 
 // Refused where no rank, by any of the addresses, could ever be let in.
-Status check_allowed(const HostPort& endpoint, const JobKey& key, Deadline deadline) {
-  const auto addresses = resolve(endpoint.host, endpoint.port, deadline);
+Status check_allowed(const HostPort& endpoint, const JobKey& key, const JoinInfo& info) {
+  const auto addresses = info.sockets->resolve(endpoint.host, endpoint.port, info.deadline);
   Status allowed;
   if (!addresses) return allowed;
   for (const SocketAddress& address : *addresses) {
@@ -250,28 +250,8 @@ Status check_allowed(const HostPort& endpoint, const JobKey& key, Deadline deadl
   return allowed;
 }
 
-Result<Hosted> host_store(const JoinInfo& info, const JobKey& key) {
-  Error last;
-  for (const HostPort& endpoint : info.endpoints) {
-    if (auto allowed = check_allowed(endpoint, key, info.deadline); !allowed) return tl::unexpected(allowed.error());
-    auto listeners = listen_at(endpoint, info.deadline);
-    if (!listeners) {
-      last = listeners.error();
-      continue;
-    }
-    auto local = local_address(listeners->front().get());
-    if (!local) return tl::unexpected(local.error());
-    if (local->is_any()) local = SocketAddress::loopback(local->family(), local->port());
-    auto store = Store::start(std::move(*listeners), key);
-    if (!store) return tl::unexpected(store.error());
-    return Hosted{std::move(*store), {local->host(), local->port()}};
-  }
-  last.message = "rank 0 cannot serve the store: " + last.message;
-  return tl::unexpected(last);
-}
-
-bool is_own(const SocketAddress& address) {
-  const auto all = interfaces();
+bool is_own(const SocketAddress& address, Sockets& sockets) {
+  const auto all = sockets.interfaces();
   if (!all) return false;
   for (const Interface& interface : *all)
     for (const SocketAddress& own : interface.addresses)
@@ -279,36 +259,65 @@ bool is_own(const SocketAddress& address) {
   return false;
 }
 
+using Listeners = std::vector<Sockets::Listening>;
+
+// Listens on all of them at one port. Those the host does not have (IPv6 switched off) are left out, but not the first.
+Result<Listeners> listen_on_all(const std::vector<SocketAddress>& addresses, Sockets& sockets) {
+  Listeners listeners;
+  std::uint16_t port = addresses.front().port();
+  for (const SocketAddress& address : addresses) {
+    auto opened = sockets.listen(address.with_port(port));
+    if (!opened && listeners.empty()) return tl::unexpected(opened.error());
+    if (!opened) continue;
+    port = opened->address.port();
+    listeners.push_back(std::move(*opened));
+  }
+  return listeners;
+}
+
+// Opens the listeners of a store. A loopback address or "localhost" is served on loopback only; an address of this host
+// there alone; a name (which other hosts may resolve differently) on all addresses.
+Result<Listeners> listen_at(const HostPort& where, const JoinInfo& info) {
+  Sockets& sockets = *info.sockets;
+  const auto both = [&](auto make) {
+    return listen_on_all({make(AF_INET, where.port), make(AF_INET6, where.port)}, sockets);
+  };
+  if (where.host == "localhost") return both(&SocketAddress::loopback);
+  auto addresses = sockets.resolve(where.host, where.port, info.deadline);
+  const bool numeric = addresses && addresses->size() == 1 && addresses->front().host() == where.host;
+  // An address that is not this host's own may still lead here, through translation: then listen on all.
+  if (numeric && (addresses->front().is_loopback() || is_own(addresses->front(), sockets)))
+    return listen_on_all(*addresses, sockets);
+  return both(&SocketAddress::any);
+}
+
+Result<Hosted> host_store(const JoinInfo& info, const JobKey& key) {
+  Error last;
+  for (const HostPort& endpoint : info.endpoints) {
+    if (auto allowed = check_allowed(endpoint, key, info); !allowed) return tl::unexpected(allowed.error());
+    auto opened = listen_at(endpoint, info);
+    if (!opened) {
+      last = opened.error();
+      continue;
+    }
+    SocketAddress local = opened->front().address;
+    if (local.is_any()) local = SocketAddress::loopback(local.family(), local.port());
+    std::vector<Fd> listeners;
+    for (Sockets::Listening& each : *opened) listeners.push_back(std::move(each.socket));
+    auto store = Store::start(std::move(listeners), key, *info.sockets);
+    if (!store) return tl::unexpected(store.error());
+    return Hosted{std::move(*store), {local.host(), local.port()}};
+  }
+  last.message = "rank 0 cannot serve the store: " + last.message;
+  return tl::unexpected(last);
+}
+
 tl::unexpected<Error> blamed_on(int rank, Error error) {
   error.rank = rank;
   return tl::unexpected(std::move(error));
 }
 
-// Listens on all of them at one port. Those the host does not have (IPv6 switched off) are left out, but not the first.
-Result<std::vector<Fd>> listen_on_all(const std::vector<SocketAddress>& addresses) {
-  std::vector<Fd> listeners;
-  std::uint16_t port = addresses.front().port();
-  for (const SocketAddress& address : addresses) {
-    auto listener = listen_on(address.with_port(port));
-    if (!listener && listeners.empty()) return tl::unexpected(listener.error());
-    if (!listener) continue;
-    if (auto local = local_address(listener->get())) port = local->port();
-    listeners.push_back(std::move(*listener));
-  }
-  return listeners;
-}
-
 }  // namespace
-
-Result<std::vector<Fd>> listen_at(const HostPort& where, Deadline deadline) {
-  const auto both = [&](auto make) { return listen_on_all({make(AF_INET, where.port), make(AF_INET6, where.port)}); };
-  if (where.host == "localhost") return both(&SocketAddress::loopback);
-  auto addresses = resolve(where.host, where.port, deadline);
-  const bool numeric = addresses && addresses->size() == 1 && addresses->front().host() == where.host;
-  // An address that is not this host's own may still lead here, through translation: then listen on all.
-  if (numeric && (addresses->front().is_loopback() || is_own(addresses->front()))) return listen_on_all(*addresses);
-  return both(&SocketAddress::any);
-}
 
 Result<std::vector<Blob>> join(const JoinInfo& info) {
   Result<Gathered> gathered = attend(info);

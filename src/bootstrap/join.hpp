@@ -13,6 +13,7 @@
 #include "bootstrap/store.hpp"
 #include "bootstrap/wire.hpp"
 #include "net/socket.hpp"
+#include "net/sockets.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -47,6 +48,8 @@ struct JoinInfo {
   /// A store in this process, if there is one: join returns once it has answered everybody, so that the process may
   /// end right after.
   std::shared_ptr<Store> local_store;
+
+  Sockets* sockets = &kernel_sockets();
 };
 
 /// Errors, all with `rank` set, but a newcomer's:
@@ -56,9 +59,5 @@ struct JoinInfo {
 Result<std::vector<Blob>> join(const JoinInfo& info);
 /// The same with newcomers, or as one: fewer blobs than `size` where fewer newcomers came, and this rank's number.
 Result<Gathered> attend(const JoinInfo& info);
-
-/// The listeners of a store at `where`. A loopback address or "localhost" is served on loopback only; an address of
-/// this host there alone; a name (which other hosts may resolve differently) on all addresses.
-Result<std::vector<Fd>> listen_at(const HostPort& where, Deadline deadline);
 
 }  // namespace tutti

@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "net/fake_sockets_test_kit.hpp"
 #include "net/free_port_test_kit.hpp"
 #include "net/handshake.hpp"
 
@@ -440,6 +441,20 @@ TEST(Store, ServesAThousandRanks) {
     connection.reset();
   }
   EXPECT_TRUE((*store)->wait_answered(Deadline::in(5)));
+}
+
+// Two hosts that only exist in this process.
+TEST(Join, UsesTheSocketsThatItIsGiven) {
+  SocketPairNetwork network;
+  FakeSockets one(network, "10.0.0.1");
+  FakeSockets other(network, "10.0.0.2");
+  std::vector<JoinInfo> infos = ranks(2, 4000);
+  for (JoinInfo& info : infos) {
+    info.endpoints = {{"10.0.0.1", 4000}};
+    info.sockets = info.rank == 0 ? &one : &other;
+  }
+  expect_gathered(join_all(infos));
+  EXPECT_GE(network.connections(), 2);
 }
 
 }  // namespace

@@ -14,11 +14,12 @@ namespace tutti {
 Store::Store(std::shared_ptr<StoreProgress> progress, Fd doorbell)
     : progress_(std::move(progress)), doorbell_(std::move(doorbell)), owner_(::getpid()) {}
 
-Result<std::unique_ptr<Store>> Store::start(std::vector<Fd> listeners, const JobKey& key) {
+Result<std::unique_ptr<Store>> Store::start(std::vector<Fd> listeners, const JobKey& key, Sockets& sockets,
+                                            EventLoop::Clock clock) {
   Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell) return system_error("opening the store's doorbell");
   auto progress = std::make_shared<StoreProgress>();
-  auto loop = StoreLoop::make(std::move(listeners), key, doorbell.get(), progress);
+  auto loop = StoreLoop::make(std::move(listeners), key, doorbell.get(), progress, sockets, clock);
   if (!loop) return tl::unexpected(loop.error());
   std::unique_ptr<Store> store(new Store(std::move(progress), std::move(doorbell)));
   // The thread takes the loop, and drops it before it ends: listeners close, and connections, when all are answered.

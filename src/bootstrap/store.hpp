@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "net/event_loop.hpp"
 #include "net/handshake.hpp"
+#include "net/sockets.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -24,8 +26,10 @@ struct StoreProgress;
 
 class Store {
  public:
-  /// Serves on `listeners`, at least one, from a background thread.
-  static Result<std::unique_ptr<Store>> start(std::vector<Fd> listeners, const JobKey& key);
+  /// Serves on `listeners`, at least one, from a background thread. `sockets` made them, and outlives the store.
+  static Result<std::unique_ptr<Store>> start(std::vector<Fd> listeners, const JobKey& key,
+                                              Sockets& sockets = kernel_sockets(),
+                                              EventLoop::Clock clock = monotonic_seconds);
   /// Stops at once, whoever waits. In a child made by fork: only lets go.
   ~Store();
   Store(const Store&) = delete;

@@ -23,9 +23,10 @@ Error make_error(ErrorCode code, std::string message, int peer = -1) {
 
 }  // namespace
 
-StoreLoop::StoreLoop(const JobKey& key, std::shared_ptr<StoreProgress> progress)
-    : loop_(EventLoop::kNever),
-      connector_(loop_, {Purpose::bootstrap, key, kRequestSeconds, kMaxRequestBytes}, *this),
+StoreLoop::StoreLoop(const JobKey& key, std::shared_ptr<StoreProgress> progress, Sockets& sockets,
+                     EventLoop::Clock clock)
+    : loop_(EventLoop::kNever, clock),
+      connector_(loop_, {Purpose::bootstrap, key, kRequestSeconds, kMaxRequestBytes, &sockets}, *this),
       progress_(std::move(progress)),
       next_expiry_(EventLoop::kNever),
       patience_(EventLoop::kNever),
@@ -39,8 +40,9 @@ StoreLoop::~StoreLoop() {
 }
 
 Result<std::unique_ptr<StoreLoop>> StoreLoop::make(std::vector<Fd> listeners, const JobKey& key, int doorbell,
-                                                   std::shared_ptr<StoreProgress> progress) {
-  std::unique_ptr<StoreLoop> loop(new StoreLoop(key, std::move(progress)));
+                                                   std::shared_ptr<StoreProgress> progress, Sockets& sockets,
+                                                   EventLoop::Clock clock) {
+  std::unique_ptr<StoreLoop> loop(new StoreLoop(key, std::move(progress), sockets, clock));
   if (auto opened = loop->open(std::move(listeners), doorbell); !opened) return tl::unexpected(opened.error());
   return loop;
 }

@@ -33,7 +33,8 @@ class StoreLoop final : private Connector::Owner {
   static constexpr double kAnswerSeconds = 30;  // to take the answer
 
   static Result<std::unique_ptr<StoreLoop>> make(std::vector<Fd> listeners, const JobKey& key, int doorbell,
-                                                 std::shared_ptr<StoreProgress> progress);
+                                                 std::shared_ptr<StoreProgress> progress, Sockets& sockets,
+                                                 EventLoop::Clock clock);
   ~StoreLoop() override;
   /// Until all ranks have their answer, or the doorbell rings.
   void run();
@@ -67,7 +68,7 @@ class StoreLoop final : private Connector::Owner {
   };
   using Id = Connector::Id;
 
-  StoreLoop(const JobKey& key, std::shared_ptr<StoreProgress> progress);
+  StoreLoop(const JobKey& key, std::shared_ptr<StoreProgress> progress, Sockets& sockets, EventLoop::Clock clock);
   Status open(std::vector<Fd> listeners, int doorbell);
 
   Connector::Answer greeted(Id id, const Connector::Arrival& arrival) override;

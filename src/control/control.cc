@@ -29,7 +29,7 @@ struct Ports {
 
 Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
   if (!options.listen.empty()) return Ports{options.listen, options.listen};
-  auto chosen = chosen_interfaces();
+  auto chosen = chosen_interfaces(options.sockets->interfaces());
   if (!chosen) return tl::unexpected(chosen.error());
   Ports ports;
   for (const Interface& interface : *chosen)
@@ -50,8 +50,9 @@ Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
 Control::Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout)
     : owner_(::getpid()),
       pulse_seconds_(options.pulse),
-      loop_(std::max(kAbsence, heartbeat_timeout * kAbsencePart)),
-      connections_(loop_, JobKey(secret), options.stranger_patience),
+      sockets_(*options.sockets),
+      loop_(std::max(kAbsence, heartbeat_timeout * kAbsencePart), options.clock),
+      connections_(loop_, JobKey(secret), options.stranger_patience, sockets_),
       world_(loop_, connections_, mailbox_, roster_,
              {[this](int process, const Death& death) { deaths_.call_all(process, death); },
               [this](int process) { leaves_.call_all(process); }},
@@ -90,19 +91,17 @@ Result<std::unique_ptr<Control>> Control::start(const std::string& secret, Contr
 Result<std::vector<SocketAddress>> Control::listen(const std::vector<SocketAddress>& addresses) {
   std::vector<SocketAddress> bound;
   for (const SocketAddress& address : addresses) {
-    auto listener = listen_on(address);
-    if (!listener) return tl::unexpected(listener.error());
-    const auto actual = local_address(listener->get());
-    if (!actual) return tl::unexpected(actual.error());
-    bound.push_back(*actual);
-    if (auto listens = connections_.listen(std::move(*listener)); !listens) return tl::unexpected(listens.error());
+    auto opened = sockets_.listen(address);
+    if (!opened) return tl::unexpected(opened.error());
+    bound.push_back(opened->address);
+    if (auto listens = connections_.listen(std::move(opened->socket)); !listens) return tl::unexpected(listens.error());
   }
   return bound;
 }
 
 // Only detours need it.
 void Control::listen_locally() {
-  auto local = LocalListener::open(ProcessId::random());
+  auto local = sockets_.listen_locally(ProcessId::random());
   if (!local) return log::info("the control plane has no local listener: {}", local.error().message);
   local_ = std::move(*local);
   const auto listens = connections_.listen(local_.take_listener());

@@ -41,6 +41,7 @@
 #include "control/world.hpp"
 #include "net/event_loop.hpp"
 #include "net/local_listener.hpp"
+#include "net/sockets.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -52,6 +53,8 @@ struct ControlOptions {
   double stranger_patience = 5.0;     // seconds for a connection to prove that it knows the secret
   double pulse = 10.0;                // seconds from one to the next
   std::vector<SocketAddress> listen;  // empty: the chosen interfaces; without a secret, loopback
+  Sockets* sockets = &kernel_sockets();
+  EventLoop::Clock clock = monotonic_seconds;
 };
 
 class Control {
@@ -124,6 +127,7 @@ class Control {
 
   const pid_t owner_;
   const double pulse_seconds_;
+  Sockets& sockets_;
   EventLoop loop_;
   Roster roster_;
   Mailbox mailbox_;

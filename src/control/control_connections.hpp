@@ -41,8 +41,8 @@ class ControlConnections final : private Connector::Owner {
   };
 
   /// `patience`: seconds for whoever connects to prove itself.
-  ControlConnections(EventLoop& loop, const JobKey& key, double patience)
-      : loop_(loop), connector_(loop, {Purpose::control, key, patience, Greeting::kBytes}, *this) {}
+  ControlConnections(EventLoop& loop, const JobKey& key, double patience, Sockets& sockets = kernel_sockets())
+      : loop_(loop), connector_(loop, {Purpose::control, key, patience, Greeting::kBytes, &sockets}, *this) {}
   ~ControlConnections() override;
   ControlConnections(const ControlConnections&) = delete;
   ControlConnections& operator=(const ControlConnections&) = delete;

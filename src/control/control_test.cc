@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <set>
 
 #include "base/settings.hpp"
 #include "control/control_test_kit.hpp"
+#include "net/fake_sockets_test_kit.hpp"
 
 namespace tutti {
 namespace {
@@ -295,6 +297,33 @@ TEST(Control, DoesNothingInAForkedChild) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE((*control)->alive(0));
+}
+
+// Two hosts that only exist in this process.
+TEST(Control, UsesTheSocketsThatItIsGiven) {
+  SocketPairNetwork network;
+  FakeSockets one(network, "10.0.0.1");
+  FakeSockets other(network, "10.0.0.2");
+  ControlOptions options;
+  options.host = "one";
+  options.sockets = &one;
+  const auto first = Control::start("secret", options);
+  options = {};
+  options.host = "other";
+  options.sockets = &other;
+  const auto second = Control::start("secret", options);
+  ASSERT_TRUE(first && second);
+  ASSERT_EQ((*first)->addresses().size(), 1u);
+  EXPECT_EQ((*first)->addresses().front().host(), "10.0.0.1");
+  const std::vector<ControlPeer> all = {(*first)->self(), (*second)->self()};
+  auto joins = std::async(std::launch::async, [&] { return (*first)->join(all, 0, Deadline::in(10)); });
+  EXPECT_TRUE((*second)->join(all, 1, Deadline::in(10)));
+  EXPECT_TRUE(joins.get());
+  std::promise<std::string> heard;
+  (*second)->on_message(kTopic, [&](int, std::span<const std::byte> bytes) { heard.set_value(text_of(bytes)); });
+  ASSERT_TRUE((*first)->send(1, kTopic, bytes_of("hello")));
+  EXPECT_EQ(heard.get_future().get(), "hello");
+  EXPECT_GE(network.connections(), 1);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::size_t Connector::unproven_limit() {
 }
 
 Connector::Connector(EventLoop& loop, const Options& options, Owner& owner)
-    : loop_(loop), options_(options), owner_(owner), relays_(loop, options.purpose, options.key) {}
+    : loop_(loop), options_(options), owner_(owner), relays_(loop, *options.sockets, options.purpose, options.key) {}
 
 Connector::~Connector() {
   stop_listening();
@@ -58,7 +58,7 @@ void Connector::stop_listening() {
 void Connector::accept_some(std::size_t listener) {
   for (int taken = 0; taken < kAcceptsPerTurn; ++taken) {
     if (!make_room()) return pause_listening(kCrowdedPause);
-    auto accepted = accept_one(listeners_[listener].socket.get());
+    auto accepted = options_.sockets->accept(listeners_[listener].socket.get());
     if (!accepted) {
       // Out of descriptors, most likely. The connection stays queued, and the listener readable.
       const auto oldest = oldest_unproven();
@@ -100,7 +100,7 @@ void Connector::pause_listening(double seconds) {
 }
 
 Result<Connector::Id> Connector::dial(const Route& route, const Blob& greeting, DialTimes times) {
-  auto connection = PendingConnection::dial(route, options_.purpose, options_.key, greeting);
+  auto connection = PendingConnection::dial(*options_.sockets, route, options_.purpose, options_.key, greeting);
   if (!connection) return tl::unexpected(connection.error());
   const bool is_connecting = connection->stage() == PendingConnection::Stage::connecting;
   const auto id = add(std::move(*connection), is_connecting ? times.answer : times.greeting, true);

@@ -81,6 +81,7 @@ class Connector {
     JobKey key;
     double patience = 5;               // seconds for an arrival to prove itself and greet
     std::size_t greeting_limit = 256;  // bytes
+    Sockets* sockets = &kernel_sockets();
   };
 
   struct DialTimes {

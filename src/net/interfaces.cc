@@ -198,10 +198,9 @@ Result<std::vector<Interface>> choose_interfaces(std::vector<Interface> all, std
                                                        wanted, family_name(family), listing(all)));
 }
 
-Result<std::vector<Interface>> chosen_interfaces() {
+Result<std::vector<Interface>> chosen_interfaces(Result<std::vector<Interface>> all) {
   auto family = parse_family(settings().family);
   if (!family) return tl::unexpected(family.error());
-  auto all = interfaces();
   if (!all) return all;
   return choose_interfaces(std::move(*all), settings().interfaces, *family);
 }

@@ -43,8 +43,8 @@ bool fits_pattern(std::string_view name, std::string_view pattern);
 /// what is there.
 Result<std::vector<Interface>> choose_interfaces(std::vector<Interface> all, std::string_view pattern, int family);
 
-/// Of this host's, by TUTTI_INTERFACES and TUTTI_FAMILY.
-Result<std::vector<Interface>> chosen_interfaces();
+/// Chooses by TUTTI_INTERFACES and TUTTI_FAMILY, of this host's if no others are given.
+Result<std::vector<Interface>> chosen_interfaces(Result<std::vector<Interface>> all = interfaces());
 
 /// AF_INET, AF_INET6, or AF_UNSPEC for "".
 Result<int> parse_family(std::string_view text);

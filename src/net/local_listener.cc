@@ -38,11 +38,8 @@ Result<LocalListener> LocalListener::open(const ProcessId& owner) {
   ::unlink(path.c_str());
   if (!opened.path_fd_ || ::listen(opened.listener_.get(), 64) != 0)
     return system_error(fmt::format("opening {}", path));
+  opened.path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), opened.path_fd_.get());
   return opened;
-}
-
-std::string LocalListener::path() const {
-  return path_fd_ ? fmt::format("/proc/{}/fd/{}", ::getpid(), path_fd_.get()) : "";
 }
 
 Result<Fd> connect_local(const std::string& path) {

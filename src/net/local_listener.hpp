@@ -14,14 +14,17 @@ namespace tutti {
 class LocalListener {
  public:
   LocalListener() = default;
+  /// For whoever implements Sockets: connect_local() there knows what `path` means.
+  LocalListener(std::string path, Fd listener) : path_(std::move(path)), listener_(std::move(listener)) {}
   /// Listens.
   static Result<LocalListener> open(const ProcessId& owner);
 
   /// For connect_local() in other processes; empty if there is none.
-  std::string path() const;
+  const std::string& path() const { return path_; }
   Fd take_listener() { return std::move(listener_); }
 
  private:
+  std::string path_;
   Fd path_fd_;  // of the socket's file, which has no name any more
   Fd listener_;
 };

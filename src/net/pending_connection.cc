@@ -9,8 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "net/local_listener.hpp"
-
 namespace tutti {
 namespace {
 
@@ -38,25 +36,26 @@ PendingConnection::PendingConnection(Fd socket, const SocketAddress& remote, std
       // A local connection is open at once.
       stage_(role == Role::accepted || is_local ? Stage::proving : Stage::connecting) {}
 
-Result<PendingConnection> PendingConnection::connect(const Route& route, Role role, Purpose purpose, const JobKey& key,
-                                                     const Blob& greeting) {
-  auto socket = route.is_local() ? connect_local(route.local)
-                                 : start_connect(route.remote, route.source ? &*route.source : nullptr);
+Result<PendingConnection> PendingConnection::connect(Sockets& sockets, const Route& route, Role role, Purpose purpose,
+                                                     const JobKey& key, const Blob& greeting) {
+  auto socket = route.is_local() ? sockets.connect_local(route.local)
+                                 : sockets.connect(route.remote, route.source ? &*route.source : nullptr);
   if (!socket) return tl::unexpected(socket.error());
   const SocketAddress remote = route.is_local() ? SocketAddress::loopback() : route.remote;
   PendingConnection connection(std::move(*socket), remote, route.to_string(), route.is_local(), role, purpose, key);
+  connection.sockets_ = &sockets;
   connection.output_ = with_length(greeting);
   return connection;
 }
 
-Result<PendingConnection> PendingConnection::dial(const Route& route, Purpose purpose, const JobKey& key,
-                                                  const Blob& greeting) {
-  return connect(route, Role::dialed, purpose, key, greeting);
+Result<PendingConnection> PendingConnection::dial(Sockets& sockets, const Route& route, Purpose purpose,
+                                                  const JobKey& key, const Blob& greeting) {
+  return connect(sockets, route, Role::dialed, purpose, key, greeting);
 }
 
-Result<PendingConnection> PendingConnection::pass_on(const Route& route, Purpose purpose, const JobKey& key,
-                                                     const Blob& greeting) {
-  return connect(route, Role::passed_on, purpose, key, greeting);
+Result<PendingConnection> PendingConnection::pass_on(Sockets& sockets, const Route& route, Purpose purpose,
+                                                     const JobKey& key, const Blob& greeting) {
+  return connect(sockets, route, Role::passed_on, purpose, key, greeting);
 }
 
 PendingConnection PendingConnection::accept(Accepted accepted, Purpose purpose, const JobKey& key, std::size_t limit) {
@@ -119,7 +118,7 @@ Result<bool> PendingConnection::step() {
 
 Result<bool> PendingConnection::finish_connect() {
   if (!is_writable(socket_.get())) return false;
-  if (const int error = connect_result(socket_.get()); error != 0)
+  if (const int error = sockets_->connect_result(socket_.get()); error != 0)
     return give_up(error == ECONNREFUSED ? ConnectFailure::nobody_listens : ConnectFailure::no_answer,
                    ErrorCode::system, fmt::format("connecting to {}: {}", name_, std::strerror(error)));
   stage_ = Stage::proving;

@@ -17,6 +17,7 @@
 #include "base/wire.hpp"
 #include "net/handshake.hpp"
 #include "net/route.hpp"
+#include "net/sockets.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -40,9 +41,11 @@ class PendingConnection {
     done,       // take() it
   };
 
-  static Result<PendingConnection> dial(const Route& route, Purpose purpose, const JobKey& key, const Blob& greeting);
+  /// `sockets` outlives the connection.
+  static Result<PendingConnection> dial(Sockets& sockets, const Route& route, Purpose purpose, const JobKey& key,
+                                        const Blob& greeting);
   /// Dials for another process, whose greeting it is, and leaves the rest to that one.
-  static Result<PendingConnection> pass_on(const Route& route, Purpose purpose, const JobKey& key,
+  static Result<PendingConnection> pass_on(Sockets& sockets, const Route& route, Purpose purpose, const JobKey& key,
                                            const Blob& greeting);
   /// Refuses greetings of more than `limit` bytes.
   static PendingConnection accept(Accepted accepted, Purpose purpose, const JobKey& key, std::size_t limit);
@@ -83,8 +86,8 @@ class PendingConnection {
 
   PendingConnection(Fd socket, const SocketAddress& remote, std::string name, bool is_local, Role role, Purpose purpose,
                     const JobKey& key);
-  static Result<PendingConnection> connect(const Route& route, Role role, Purpose purpose, const JobKey& key,
-                                           const Blob& greeting);
+  static Result<PendingConnection> connect(Sockets& sockets, const Route& route, Role role, Purpose purpose,
+                                           const JobKey& key, const Blob& greeting);
   // Each returns true once its stage is over.
   Result<bool> step();
   Result<bool> finish_connect();
@@ -95,6 +98,7 @@ class PendingConnection {
   Result<bool> await_reply();
   tl::unexpected<Error> give_up(ConnectFailure failure, ErrorCode code, const std::string& why);
 
+  Sockets* sockets_ = nullptr;  // of one that is dialed
   Fd socket_;
   SocketAddress remote_;
   std::string name_;

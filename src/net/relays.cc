@@ -45,7 +45,7 @@ void Relays::begin_next(Id id) {
 
 bool Relays::begin(Id id, const Route& route) {
   Search& search = searches_.at(id);
-  auto connection = PendingConnection::pass_on(route, purpose_, key_, search.greeting);
+  auto connection = PendingConnection::pass_on(sockets_, route, purpose_, key_, search.greeting);
   if (!connection) return false;
   const Id number = next_id_++;
   auto attempt = std::make_unique<Attempt>(Attempt{std::move(*connection)});

@@ -26,7 +26,8 @@ namespace tutti {
 
 class Relays {
  public:
-  Relays(EventLoop& loop, Purpose purpose, const JobKey& key) : loop_(loop), purpose_(purpose), key_(key) {}
+  Relays(EventLoop& loop, Sockets& sockets, Purpose purpose, const JobKey& key)
+      : loop_(loop), sockets_(sockets), purpose_(purpose), key_(key) {}
   ~Relays();
   Relays(const Relays&) = delete;
   Relays& operator=(const Relays&) = delete;
@@ -73,6 +74,7 @@ class Relays {
   void end_relay(Id id);
 
   EventLoop& loop_;
+  Sockets& sockets_;
   Purpose purpose_;
   JobKey key_;
   std::map<Id, Search> searches_;

@@ -1,6 +1,6 @@
 // TCP over IPv4 and IPv6, for whoever needs a socket. Every descriptor is non-blocking and close-on-exec, with
 // TCP_NODELAY; every wait carries a Deadline. Nothing here is logged: the error says which address it is about.
-// Who may connect is decided by base/handshake.hpp; which addresses this host has, by base/interfaces.hpp.
+// Who may connect is decided by net/handshake.hpp; which addresses this host has, by net/interfaces.hpp.
 // Functions of an `int descriptor` borrow it. Any thread; one descriptor by one thread at a time.
 #pragma once
 

@@ -32,7 +32,7 @@ constexpr std::size_t kBin = 64 << 10;
 }  // namespace
 
 Connection::Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std::shared_ptr<Poller> poller,
-                       LaneOwner& owner, WayProbe::Target listens)
+                       LaneOwner& owner, WayProbe::Target listens, Sockets& sockets)
     : Lane(index, epoch),
       socket_(std::move(socket)),
       name_(peer_name(socket_.get())),
@@ -40,7 +40,7 @@ Connection::Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std:
       poller_(std::move(poller)),
       owner_(owner),
       id_(poller_->new_id()),
-      way_(local_, std::move(listens)) {
+      way_(local_, std::move(listens), sockets) {
   // What waits is to wait here rather than in the kernel, where nothing can overtake it.
   const int unsent = kUnsent;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);

@@ -28,7 +28,7 @@ class Connection final : public Lane {
  public:
   /// `listens`: where the peer can be asked whether there is a way to it.
   Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std::shared_ptr<Poller> poller, LaneOwner& owner,
-             WayProbe::Target listens);
+             WayProbe::Target listens, Sockets& sockets);
   ~Connection() override { close(); }
 
   void post(const FrameHeader& header, const std::byte* payload, bool keep) override;

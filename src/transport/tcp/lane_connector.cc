@@ -35,8 +35,8 @@ LaneConnector::LaneConnector(Delegate& delegate, const JobKey& key, const Proces
       ports_(ports),
       options_(options),
       next_look_(std::move(next_look)),
-      loop_(EventLoop::kNever, steady_seconds),
-      connector_(loop_, {Purpose::data, key, options.greeting_timeout, kFrameHeaderBytes}, *this) {}
+      loop_(EventLoop::kNever, options.clock),
+      connector_(loop_, {Purpose::data, key, options.greeting_timeout, kFrameHeaderBytes, options.sockets}, *this) {}
 
 Status LaneConnector::start(std::vector<Fd> listeners) {
   if (auto opened = loop_.open(); !opened) return opened;
@@ -77,7 +77,7 @@ void LaneConnector::run() {
     watch_data(!is_driven);
     double next = delegate_.tick();
     next = std::min(next, connector_.tick());  // after what was dialed just now
-    if (is_driven) next = std::min(next, steady_seconds() + kDrivenTick);
+    if (is_driven) next = std::min(next, options_.clock() + kDrivenTick);
     loop_.run_once(next_look_->plan(next));
   }
 }

@@ -56,13 +56,15 @@ class LaneConnector final : private Connector::Owner {
     /// Whether a caller has driven the data connections since this was last asked, or sleeps on them.
     virtual bool is_driven() = 0;
     virtual void drive() = 0;
-    /// Looks after all lanes. Returns when to be called again at the latest: steady_seconds.
+    /// Looks after all lanes. Returns when to be called again at the latest, on the clock of the options.
     virtual double tick() = 0;
   };
 
   struct Options {
     double greeting_timeout = 10.0;  // seconds for one connection to become a lane
     double answer_timeout = 0.3;     // seconds for a host that has answered before to answer again
+    Sockets* sockets = &kernel_sockets();
+    EventLoop::Clock clock = steady_seconds;
   };
 
   /// `data` is what drive() drives: readable when there is something to do; `ports` when ports have changed.

@@ -7,12 +7,12 @@
 
 namespace tutti {
 
-Result<std::vector<ListeningPorts::Port>> ListeningPorts::chosen_ports(bool has_secret) {
+Result<std::vector<ListeningPorts::Port>> ListeningPorts::chosen_ports(bool has_secret) const {
   const auto family = parse_family(settings().family);
   if (!family) return tl::unexpected(family.error());
   if (!has_secret && !settings().insecure)
     return std::vector<Port>{{"", SocketAddress::loopback(*family == AF_INET6 ? AF_INET6 : AF_INET)}};
-  auto chosen = chosen_interfaces();
+  auto chosen = chosen_interfaces(sockets_.interfaces());
   if (!chosen) return tl::unexpected(chosen.error());
   std::vector<Port> ports;
   for (const Interface& each : *chosen)
@@ -21,13 +21,11 @@ Result<std::vector<ListeningPorts::Port>> ListeningPorts::chosen_ports(bool has_
   return ports;
 }
 
-Result<Fd> ListeningPorts::listen_at(Port& port) {
-  auto listener = listen_on(port.address);
-  if (!listener) return listener;
-  const auto bound = local_address(listener->get());
-  if (!bound) return tl::unexpected(bound.error());
-  port.address = *bound;
-  return listener;
+Result<Fd> ListeningPorts::listen_at(Port& port) const {
+  auto opened = sockets_.listen(port.address);
+  if (!opened) return tl::unexpected(opened.error());
+  port.address = opened->address;
+  return std::move(opened->socket);
 }
 
 Result<std::vector<Fd>> ListeningPorts::open(const std::vector<SocketAddress>& addresses, bool has_secret) {
@@ -42,7 +40,7 @@ Result<std::vector<Fd>> ListeningPorts::open(const std::vector<SocketAddress>& a
     listeners.push_back(std::move(*listener));
   }
   // Without it this process has its own ports only; nothing else depends on it.
-  if (auto local = LocalListener::open(id_)) {
+  if (auto local = sockets_.listen_locally(id_)) {
     local_ = std::move(*local);
     listeners.push_back(local_.take_listener());
   } else {
@@ -90,7 +88,7 @@ std::size_t ListeningPorts::announced() const {
 
 std::vector<OwnAddress> ListeningPorts::sources() const {
   const std::vector<SocketAddress> listening = endpoint().addresses;
-  std::vector<OwnAddress> own = own_addresses();
+  std::vector<OwnAddress> own = sockets_.own_addresses();
   std::erase_if(own, [&](const OwnAddress& each) {
     return std::none_of(listening.begin(), listening.end(), [&](const SocketAddress& address) {
       return address.with_port(0) == each.address.with_port(0);

@@ -10,12 +10,13 @@
 #include "net/endpoint.hpp"
 #include "net/interfaces.hpp"
 #include "net/local_listener.hpp"
+#include "net/sockets.hpp"
 
 namespace tutti {
 
 class ListeningPorts {
  public:
-  explicit ListeningPorts(const ProcessId& own) : id_(own) {}
+  ListeningPorts(const ProcessId& own, Sockets& sockets) : id_(own), sockets_(sockets) {}
 
   /// Opens the given addresses, or ports by TUTTI_INTERFACES, and a local listener; returns what listens.
   Result<std::vector<Fd>> open(const std::vector<SocketAddress>& addresses, bool has_secret);
@@ -34,10 +35,11 @@ class ListeningPorts {
     SocketAddress address;
   };
 
-  static Result<std::vector<Port>> chosen_ports(bool has_secret);
-  static Result<Fd> listen_at(Port& port);
+  Result<std::vector<Port>> chosen_ports(bool has_secret) const;
+  Result<Fd> listen_at(Port& port) const;
 
   const ProcessId id_;
+  Sockets& sockets_;
   LocalListener local_;
   mutable std::mutex mutex_;
   std::vector<Port> ports_;

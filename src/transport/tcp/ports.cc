@@ -29,13 +29,14 @@ void add_change(std::vector<Ports::Change>& changes, bool usable, const std::str
 
 }  // namespace
 
-Ports::Ports() : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+Ports::Ports(Sockets& sockets)
+    : sockets_(sockets), socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (socket_ && ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     socket_.reset();
-  if (auto all = interfaces()) known_ = std::move(*all);
+  if (auto all = sockets_.interfaces()) known_ = std::move(*all);
 }
 
 // The messages say that something changed; what, the kernel is asked. Where some were lost, this misses nothing.
@@ -43,7 +44,7 @@ std::vector<Ports::Change> Ports::changes() {
   std::array<std::byte, 8192> message;
   while (::recv(socket_.get(), message.data(), message.size(), MSG_DONTWAIT) > 0) {
   }
-  auto now = interfaces();
+  auto now = sockets_.interfaces();
   if (!now) return {};
   auto changes = compare(known_, *now);
   known_ = std::move(*now);

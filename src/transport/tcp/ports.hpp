@@ -5,12 +5,13 @@
 
 #include "base/fd.hpp"
 #include "net/interfaces.hpp"
+#include "net/sockets.hpp"
 
 namespace tutti {
 
 class Ports {
  public:
-  Ports();
+  explicit Ports(Sockets& sockets);
 
   /// Readable when something changed; -1 where the kernel does not tell.
   int descriptor() const { return socket_.get(); }
@@ -24,6 +25,7 @@ class Ports {
   std::vector<Change> changes();
 
  private:
+  Sockets& sockets_;
   Fd socket_;
   std::vector<Interface> known_;
 };

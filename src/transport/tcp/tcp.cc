@@ -45,8 +45,12 @@ Status Tcp::Impl::listen(bool has_secret) {
   if (!listeners) return tl::unexpected(listeners.error());
   if (poller_->descriptor() < 0 || !wake_ || next_look_->descriptor() < 0)
     return system_error("starting the TCP transport");
+  LaneConnector::Options connecting;
+  connecting.greeting_timeout = options_.greeting_timeout;
+  connecting.sockets = options_.sockets;
+  connecting.clock = options_.clock;
   connector_ = std::make_unique<LaneConnector>(*this, key_, id_, poller_->descriptor(), ports_.descriptor(), next_look_,
-                                               LaneConnector::Options{options_.greeting_timeout});
+                                               connecting);
   return connector_->start(std::move(*listeners));
 }
 

@@ -22,8 +22,11 @@
 
 #include "net/address_book.hpp"
 #include "net/endpoint.hpp"
+#include "net/event_loop.hpp"
+#include "net/sockets.hpp"
 #include "transport/link.hpp"
 #include "transport/link_state.hpp"
+#include "transport/tcp/next_look.hpp"
 #include "transport/tcp/poller.hpp"
 #include "tutti/error.hpp"
 
@@ -37,6 +40,8 @@ struct TcpOptions {
   LinkLimits limits;
   double greeting_timeout = 10.0;  // seconds for a connection to become a lane
   double dial_timeout = 0.0;       // seconds of trying to reach a peer; 0: settings().join_timeout
+  Sockets* sockets = &kernel_sockets();
+  EventLoop::Clock clock = steady_seconds;  // of lanes and their connections
 };
 
 class Tcp {

@@ -103,7 +103,7 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   TcpOptions options_;
   JobKey key_;
   const ProcessId id_ = ProcessId::random();
-  ListeningPorts listening_{id_};
+  ListeningPorts listening_{id_, *options_.sockets};
   AddressBook book_{[this] { return listening_.sources(); }};
   std::shared_ptr<Poller> poller_;
   Fd wake_;
@@ -121,8 +121,8 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   std::atomic<std::uint64_t> glanced_{0};  // ticks, when chunks that are overdue were last looked at
   std::uint64_t drives_seen_ = 0;          // by the thread
   std::atomic<int> sleepers_{0};
-  Ports ports_;            // the thread's
-  bool stopping_ = false;  // there is no thread any more
+  Ports ports_{*options_.sockets};  // the thread's
+  bool stopping_ = false;           // there is no thread any more
   std::shared_ptr<NextLook> next_look_ = std::make_shared<NextLook>();
   std::unique_ptr<LaneConnector> connector_;
 };

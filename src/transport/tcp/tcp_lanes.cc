@@ -72,7 +72,7 @@ Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string&
   if (rails > 1) options.limits.chunk_limit = std::min(options.limits.chunk_limit, kChunkOverRails);
   options.times.longest_hold = std::max(settings().lane_hold, options.times.first_hold);
   options.only_one_lane = settings().lanes == "backup";
-  options.clock = steady_seconds;
+  options.clock = options_.clock;
   options.tick_by = [look = next_look_](double time) { look->by(time); };
   if (monitor::Recorder& recorder = monitor::Recorder::of_process(); recorder.is_on()) {
     options.watch.emplace();
@@ -147,8 +147,8 @@ void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, co
                           WayProbe::Target listens) {
   {
     const std::lock_guard lock(peer->mutex());
-    const auto connection =
-        std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer, std::move(listens));
+    const auto connection = std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer,
+                                                         std::move(listens), *options_.sockets);
     watch(connection, peer);
     if (!peer->lane_up(connection)) connection->close();
   }
@@ -193,7 +193,7 @@ double Tcp::Impl::tick() {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, known] : peers_) all.emplace_back(key, known.peer);
   }
-  double next = all.empty() ? kNever : steady_seconds() + kLongestSleep;
+  double next = all.empty() ? kNever : options_.clock() + kLongestSleep;
   bool changed = false;
   std::vector<WantedLane> wanted;
   for (const auto& [key, peer] : all) {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "net/fake_sockets_test_kit.hpp"
 #include "transport/tcp/tcp_test_kit.hpp"
 
 namespace tutti {
@@ -247,6 +248,24 @@ TEST(Endpoint, SurvivesItsText) {
   EXPECT_EQ(*parsed, endpoint);
   for (const char* wrong : {"", "12", "0123456789abcdef0123456789abcdeg", "0123456789abcdef0123456789abcdef x"})
     EXPECT_FALSE(Endpoint::parse(wrong).has_value()) << wrong;
+}
+
+// Two hosts that only exist in this process.
+TEST(Tcp, UsesTheSocketsThatItIsGiven) {
+  SocketPairNetwork network;
+  FakeSockets one(network, "10.0.0.1");
+  FakeSockets other(network, "10.0.0.2");
+  const auto start_on = [](Sockets& sockets, const char* address) {
+    TcpOptions options;
+    options.sockets = &sockets;
+    options.listen = {SocketAddress::parse(address).value()};
+    return start(kSecret, options);
+  };
+  const Pair pair(start_on(one, "10.0.0.1:0"), start_on(other, "10.0.0.2:0"));
+  Ends ends = open(pair);
+  const auto data = pattern(1000000, 5);
+  EXPECT_EQ(pass(pair, ends, data, ends.send->chunk_limit(), true), data);
+  EXPECT_GE(network.connections(), 1);
 }
 
 }  // namespace

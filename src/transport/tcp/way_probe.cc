@@ -45,7 +45,7 @@ bool WayProbe::is_answered() {
     pollfd entry{question.get(), POLLOUT, 0};
     if (::poll(&entry, 1, 0) <= 0) return false;
     // Refused is an answer, too. Other errors come from this host, or from one on the way.
-    const int error = connect_result(question.get());
+    const int error = sockets_.connect_result(question.get());
     answered = answered || error == 0 || error == ECONNREFUSED;
     return true;
   });
@@ -56,7 +56,7 @@ void WayProbe::ask_once(double seconds) {
   const auto target = target_ ? target_() : std::nullopt;
   if (!target) return;
   const SocketAddress source = source_.with_port(0);
-  auto question = start_connect(*target, target->family() == source.family() ? &source : nullptr);
+  auto question = sockets_.connect(*target, target->family() == source.family() ? &source : nullptr);
   // Out of descriptors, perhaps: that says nothing about the way.
   if (!question) return;
   // No goodbyes: what was begun is forgotten when it is closed.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
-#include "net/socket.hpp"
+#include "net/sockets.hpp"
 #include "transport/lane_slot.hpp"
 
 namespace tutti {
@@ -19,7 +19,8 @@ class WayProbe {
   using Target = std::function<std::optional<SocketAddress>()>;
 
   /// `source`: the lane's own address.
-  WayProbe(SocketAddress source, Target target) : source_(source), target_(std::move(target)) {}
+  WayProbe(SocketAddress source, Target target, Sockets& sockets)
+      : source_(source), target_(std::move(target)), sockets_(sockets) {}
 
   /// What is known, for a lane that has been silent for so many seconds. Asks, a few times.
   Silence::Way ask(double seconds);
@@ -32,6 +33,7 @@ class WayProbe {
 
   SocketAddress source_;
   Target target_;
+  Sockets& sockets_;
   std::vector<Fd> questions_;  // not answered yet
   int asked_ = 0;              // since the lane was heard, or the last answer
   double first_asked_ = 0;     // seconds of silence
