@@ -97,7 +97,7 @@ void LaneWatch::complete(std::uint32_t index, const Completion& done) {
 
 void LaneWatch::judge(double now) {
   for (Watched& each : lanes_)
-    if (each.monitor && each.monitor->is_told()) {
+    if (each.monitor && each.monitor->has_unjudged()) {
       if (each.monitor->look_due() <= now) each.monitor->look(each.lane->look(), now, true);
       each.monitor->judge(now);
     }
