@@ -31,7 +31,7 @@ class Inbound::Link final : public RecvLink {
   std::optional<Arrival> poll() override {
     const std::lock_guard lock(peer_->mutex());
     // Here rather than in expect(), so that a run of them is told at once.
-    peer_->inbound_.tell(*this, false);
+    peer_->inbound_.maybe_ack(*this, false);
     return state_.poll();
   }
 
@@ -39,7 +39,7 @@ class Inbound::Link final : public RecvLink {
     const std::lock_guard lock(peer_->mutex());
     state_.release();
     record_->third.set(state_.released());
-    peer_->inbound_.tell(*this, false);
+    peer_->inbound_.maybe_ack(*this, false);
   }
 
   std::size_t chunk_limit() const override { return peer_->limits().chunk_limit; }
@@ -74,7 +74,7 @@ std::unique_ptr<RecvLink> Inbound::open(const LinkId& id) {
   const std::lock_guard lock(peer_.mutex());
   links_[id] = link.get();
   link->opened_ = awaited_.erase(id) != 0;
-  tell(*link, true);
+  maybe_ack(*link, true);
   return link;
 }
 
@@ -83,11 +83,11 @@ void Inbound::close(Link& link) {
   if (found != links_.end() && found->second == &link) links_.erase(found);
   std::erase(touched_, &link);
   for (const auto& lane : peer_.lanes()) lane->forget_incoming(link.id_);
-  if (link.opened_ && !peer_.lanes().empty()) tell_closed(link.id_);
+  if (link.opened_ && !peer_.lanes().empty()) send_close(link.id_);
 }
 
 // The sender waits for no more acknowledgements.
-void Inbound::tell_closed(const LinkId& id) {
+void Inbound::send_close(const LinkId& id) {
   Lane& lane = peer_.best_lane();
   FrameHeader header;
   header.type = FrameType::close;
@@ -98,19 +98,19 @@ void Inbound::tell_closed(const LinkId& id) {
 
 void Inbound::lane_lost(const Lane& lane) {
   if (latest_ == &lane) latest_ = nullptr;
-  told_in_vain_ = true;
+  ack_may_be_lost_ = true;
   for (const auto& [id, link] : links_) link->state_.abandon(lane.index());
 }
 
-void Inbound::tell_again() {
-  if (!told_in_vain_ || peer_.lanes().empty()) return;
-  told_in_vain_ = false;
-  tell_all(peer_.best_lane());
+void Inbound::resend_acks() {
+  if (!ack_may_be_lost_ || peer_.lanes().empty()) return;
+  ack_may_be_lost_ = false;
+  ack_all(peer_.best_lane());
 }
 
-void Inbound::tell_all(Lane& lane) {
+void Inbound::ack_all(Lane& lane) {
   for (const auto& [id, link] : links_)
-    if (link->opened_) tell_now(*link, lane);
+    if (link->opened_) send_ack(*link, lane);
 }
 
 Result<std::byte*> Inbound::begin(Lane& lane, const FrameHeader& header) {
@@ -135,7 +135,7 @@ Status Inbound::on_open(Lane& lane, const LinkId& id) {
   const auto found = links_.find(id);
   if (found != links_.end()) {
     found->second->opened_ = true;
-    tell_now(*found->second, lane);
+    send_ack(*found->second, lane);
     return {};
   }
   if (awaited_.size() >= kAwaitedLimit) return fail(ErrorCode::refused, "too many links opened");
@@ -160,7 +160,7 @@ Status Inbound::on_fence(Lane& lane, const FrameHeader& header) {
     peer_.lane_down(*std::shared_ptr<Lane>(*same), fail(ErrorCode::system, "the peer lost it").value(), false);
   peer_.slot_of(header.lane).end(header.lane_epoch);
   // Acknowledgements may have been lost with the lane; they go before the answer, on the same lane.
-  tell_all(lane);
+  ack_all(lane);
   FrameHeader answer;
   answer.type = FrameType::fenced;
   answer.epoch = lane.epoch();
@@ -182,12 +182,12 @@ void Inbound::on_trial(const Lane& lane) {
   back.post(header, nullptr, true);
 }
 
-void Inbound::tell(Link& link, bool settled) {
+void Inbound::maybe_ack(Link& link, bool settled) {
   if (peer_.lanes().empty() || !link.opened_ || !link.state_.owes_acknowledgement(settled)) return;
-  tell_now(link, peer_.outbound_.answer_lane(latest_));
+  send_ack(link, peer_.outbound_.answer_lane(latest_));
 }
 
-void Inbound::tell_now(Link& link, Lane& lane) {
+void Inbound::send_ack(Link& link, Lane& lane) {
   const Acknowledgement ack = link.state_.acknowledge();
   FrameHeader header;
   header.type = FrameType::ack;
@@ -208,7 +208,7 @@ bool Inbound::awaits() const {
 void Inbound::pause(bool settled) {
   std::size_t kept = 0;
   for (Link* link : touched_) {
-    tell(*link, settled);
+    maybe_ack(*link, settled);
     link->touched_ = link->state_.owes_acknowledgement(true);
     if (link->touched_) touched_[kept++] = link;
   }

@@ -24,7 +24,7 @@ class Inbound {
   /// The lane is closed; what it was delivering has not come.
   void lane_lost(const Lane& lane);
   /// What a lost lane may have failed to tell the sender is told again, as soon as there is a lane.
-  void tell_again();
+  void resend_acks();
   /// Where the payload of a frame goes; null: nowhere.
   Result<std::byte*> begin(Lane& lane, const FrameHeader& header);
   void on_data(const Lane& lane, const FrameHeader& header);
@@ -41,13 +41,13 @@ class Inbound {
   class Link;
 
   void close(Link& link);
-  void tell(Link& link, bool settled);
-  void tell_all(Lane& lane);
-  void tell_closed(const LinkId& id);
-  void tell_now(Link& link, Lane& lane);
+  void maybe_ack(Link& link, bool settled);
+  void ack_all(Lane& lane);
+  void send_close(const LinkId& id);
+  void send_ack(Link& link, Lane& lane);
 
   Peer& peer_;
-  bool told_in_vain_ = false;
+  bool ack_may_be_lost_ = false;
   Lane* latest_ = nullptr;  // the lane read last: acknowledgements go back on it
   std::unordered_map<LinkId, Link*> links_;
   std::unordered_set<LinkId> awaited_;  // the sender has opened them, we have not

@@ -45,7 +45,7 @@ void LaneWatch::lane_up(Lane& lane, bool relayed) {
   const monitor::Map map = options_.recorder != nullptr ? options_.recorder->map() : monitor::Map();
   each.monitor = std::make_unique<monitor::LaneMonitor>(
       options_.monitor, map, each.record,
-      [this, index = lane.index()](const monitor::Event& event) { tell(index, event); });
+      [this, index = lane.index()](const monitor::Event& event) { report(index, event); });
   if (each.record != nullptr) {
     each.record->epoch.set(lane.epoch());
     each.record->relayed.set(relayed ? 1 : 0);
@@ -53,7 +53,7 @@ void LaneWatch::lane_up(Lane& lane, bool relayed) {
   }
   monitor::Event event;
   event.kind = monitor::EventKind::lane_up;
-  tell(lane.index(), event);
+  report(lane.index(), event);
 }
 
 void LaneWatch::lane_down(const Lane& lane, const std::string& why) {
@@ -68,7 +68,7 @@ void LaneWatch::lane_down(const Lane& lane, const std::string& why) {
   monitor::Event event;
   event.kind = monitor::EventKind::lane_down;
   event.text = why;
-  tell(lane.index(), event);
+  report(lane.index(), event);
 }
 
 void LaneWatch::note(std::uint32_t index, const LaneSlot& slot) {
@@ -121,7 +121,7 @@ void LaneWatch::settle(Watched& each, std::uint64_t chunks) {
   if (each.outstanding == 0) outstanding_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void LaneWatch::glance(double now) {
+void LaneWatch::check_overdue(double now) {
   for (Watched& each : lanes_)
     if (each.lane != nullptr && each.outstanding != 0 && each.monitor->look_due() <= now)
       each.monitor->look(each.lane->look(), now, false);
@@ -146,11 +146,11 @@ void LaneWatch::compare(std::uint32_t index, double now) {
   event.at = static_cast<std::uint64_t>(now * options_.monitor.stamps_per_second);
   event.values[0] = rate;
   event.values[1] = fastest;
-  tell(index, event);
+  report(index, event);
 }
 
 // A lane that flutters does not drive all else out of the ring of events.
-void LaneWatch::tell(std::uint32_t index, monitor::Event event) {
+void LaneWatch::report(std::uint32_t index, monitor::Event event) {
   Watched& each = lanes_[index];
   if (event.at != 0) {
     const double at = static_cast<double>(event.at) / options_.monitor.stamps_per_second;
@@ -159,7 +159,7 @@ void LaneWatch::tell(std::uint32_t index, monitor::Event event) {
   }
   event.lane = static_cast<int>(index);
   event.peer = options_.process;
-  if (options_.tell) return options_.tell(event);
+  if (options_.report) return options_.report(event);
   if (options_.recorder != nullptr) options_.recorder->tell(event);
 }
 

@@ -19,8 +19,8 @@ namespace tutti {
 struct LaneWatchOptions {
   int process = -1;  // the peer's number in the job
   monitor::LaneMonitorOptions monitor;
-  monitor::Recorder* recorder = nullptr;            // none: nothing is written
-  std::function<void(const monitor::Event&)> tell;  // none: the recorder
+  monitor::Recorder* recorder = nullptr;              // none: nothing is written
+  std::function<void(const monitor::Event&)> report;  // none: the recorder
 };
 
 class LaneWatch {
@@ -50,7 +50,7 @@ class LaneWatch {
   /// Some chunk is awaited. Any thread.
   bool is_busy() const { return outstanding_.load(std::memory_order_relaxed) != 0; }
   /// Looks where something is overdue; for whoever waits, as often as it likes.
-  void glance(double now);
+  void check_overdue(double now);
 
   /// Null: not up.
   const monitor::LaneMonitor* monitor(std::uint32_t index) const {
@@ -65,12 +65,12 @@ class LaneWatch {
     std::uint64_t outstanding = 0;
     int slower = 0;         // how often in a row it was found slower than the fastest
     bool uneven = false;    // and that was told
-    double quiet_from = 0;  // events told of late: see tell()
+    double quiet_from = 0;  // events told of late: see report()
   };
 
   Watched& watched(std::uint32_t index);
   void open(Watched& each, std::uint32_t index);
-  void tell(std::uint32_t index, monitor::Event event);
+  void report(std::uint32_t index, monitor::Event event);
   void settle(Watched& each, std::uint64_t chunks);
   void compare(std::uint32_t index, double now);
 

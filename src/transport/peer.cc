@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-constexpr double kGlance = 0.01;     // seconds between looks at lanes on which something waits for an answer
+constexpr double kLookEvery = 0.01;  // seconds between looks at lanes on which something waits for an answer
 constexpr double kAbsentFor = 1.0;   // seconds: a process that is at none of its addresses for so long is gone
 constexpr double kRelayAfter = 0.2;  // seconds without a direct lane
 
@@ -29,7 +29,7 @@ std::unique_ptr<RecvLink> Peer::open_recv(const LinkId& id) { return inbound_.op
 LaneSlot& Peer::slot_of(std::uint32_t index) {
   while (slots_.size() <= index) {
     slots_.emplace_back(options_.times, dials_, now());
-    words_.push_back(0);
+    reads_.push_back(0);
     quiet_.push_back({0, now()});
   }
   return slots_[index];
@@ -66,12 +66,12 @@ bool Peer::lane_up(std::shared_ptr<Lane> lane) {
   if (slot.was_up()) log::info("lane {} to {} is back", lane->index(), name_);
   slot.up(now(), lane->epoch());
   note("up");
-  quiet_[lane->index()] = {words_[lane->index()], now()};
+  quiet_[lane->index()] = {reads_[lane->index()], now()};
   lanes_.push_back(lane);
   if (watch_) watch_->lane_up(*lane, lane->index() == relay_);
   note_slots();
   outbound_.lane_up(*lane);
-  inbound_.tell_again();
+  inbound_.resend_acks();
   return true;
 }
 
@@ -97,7 +97,7 @@ void Peer::lane_down(Lane& lane, const Error& why, bool orderly) {
   if (orderly) return;
   log::warn("lane {} to {} is lost ({}); {} left", lost->index(), name_, why.message, lanes_.size());
   outbound_.lane_lost(*lost);
-  inbound_.tell_again();
+  inbound_.resend_acks();
 }
 
 void Peer::fail(const Error& why, bool orderly) {
@@ -152,7 +152,7 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   give_up_unreachable(time);
   if (error_) return kNever;
   double next = kNever;
-  if (watch_) watch_->glance(time);
+  if (watch_) watch_->check_overdue(time);
   const bool relays = wants_relay(time);
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     LaneSlot& slot = slots_[index];
@@ -166,12 +166,12 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   }
   note_slots();
   if (dials_ && lanes_.empty() && !relays) next = std::min(next, direct_until_ + kRelayAfter);
-  return unsettled_ ? std::min(next, time + kGlance) : next;
+  return unsettled_ ? std::min(next, time + kLookEvery) : next;
 }
 
 void Peer::unsettled() {
   if (std::exchange(unsettled_, true)) return;
-  tick_by(now() + kGlance);
+  tick_by(now() + kLookEvery);
 }
 
 // Without a lane that is trusted there is nothing to protect from one that comes and goes.
@@ -222,7 +222,7 @@ void Peer::probe(double now) {
   if (lanes_.empty() || (!inbound_.awaits() && !outbound_.awaits())) return;
   for (const auto& lane : lanes_) {
     Quiet& quiet = quiet_[lane->index()];
-    if (quiet.words != words_[lane->index()]) quiet = {words_[lane->index()], now};
+    if (quiet.reads != reads_[lane->index()]) quiet = {reads_[lane->index()], now};
     unsettled_ = true;
     if (now - quiet.since < options_.times.probe) continue;
     quiet.since = now;
@@ -301,7 +301,7 @@ void Peer::transmitted(Lane&, const FrameHeader& header) {
 }
 
 void Peer::pause(Lane& lane, bool settled) {
-  ++words_[lane.index()];
+  ++reads_[lane.index()];
   inbound_.pause(settled);
 }
 

@@ -134,9 +134,9 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   PeerOptions options_;
   std::vector<std::shared_ptr<Lane>> lanes_;  // those that live
   std::vector<LaneSlot> slots_;               // by lane index
-  std::vector<std::uint64_t> words_;          // by lane index: how often something came
+  std::vector<std::uint64_t> reads_;          // by lane index: how often it was read
   struct Quiet {
-    std::uint64_t words = 0;
+    std::uint64_t reads = 0;
     double since = 0;
   };
   std::vector<Quiet> quiet_;  // by lane index, as of the last tick
@@ -144,7 +144,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   bool dials_ = false;
   std::uint32_t relay_ = ~std::uint32_t{0};  // index of the lane by way of a neighbour, at the end that dials
   double direct_until_ = 0;                  // when there last was another one
-  bool unsettled_ = false;                   // something may wait for an answer: tick() comes within kGlance
+  bool unsettled_ = false;                   // something may wait for an answer: tick() comes within kLookEvery
   double give_up_at_ = kNever;               // where no lane has ever been up
   std::unique_ptr<LaneWatch> watch_;
   Outbound outbound_;

@@ -29,7 +29,7 @@ std::shared_ptr<Peer> Stream::make_peer(bool watched) {
     options.watch.emplace();
     options.watch->monitor = options_.monitor;
     options.watch->monitor.stamps_per_second = 1e9;
-    options.watch->tell = [this](const monitor::Event& event) {
+    options.watch->report = [this](const monitor::Event& event) {
       if (event.kind == monitor::EventKind::lane_up || event.kind == monitor::EventKind::lane_down) return;
       LaneEvent told;
       told.kind = event.kind;
@@ -56,7 +56,7 @@ void Stream::keep_turning() {
 void Stream::turn() {
   offer();
   take();
-  sender_->watch()->glance(network_.now());
+  sender_->watch()->check_overdue(network_.now());
 }
 
 void Stream::offer() {

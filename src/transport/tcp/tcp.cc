@@ -167,7 +167,7 @@ void Tcp::Impl::glance() {
   }
   for (const auto& peer : busy) {
     const std::unique_lock lock(peer->mutex(), std::try_to_lock);
-    if (lock) peer->watch()->glance(peer->now());
+    if (lock) peer->watch()->check_overdue(peer->now());
   }
 }
 
