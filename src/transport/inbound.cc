@@ -1,9 +1,10 @@
 #include "transport/inbound.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "monitor/layout.hpp"
-#include "transport/peer.hpp"
+#include "transport/link_state.hpp"
 
 namespace tutti {
 namespace {
@@ -13,104 +14,97 @@ constexpr std::size_t kAwaitedLimit = 1 << 16;
 
 }  // namespace
 
-class Inbound::Link final : public RecvLink {
- public:
-  Link(std::shared_ptr<Peer> peer, const LinkId& id) : peer_(std::move(peer)), id_(id), state_(peer_->limits()) {}
+struct Inbound::Link final : RecvLink {
+  Link(std::shared_ptr<Inbound> owner, const LinkId& of)
+      : inbound(std::move(owner)), id(of), state(inbound->context_.options.limits) {}
   ~Link() override {
-    const std::lock_guard lock(peer_->mutex());
-    peer_->inbound_.close(*this);
+    const std::lock_guard lock(mutex());
+    inbound->close(*this);
   }
 
   void expect(std::byte* landing, std::size_t bytes, OperationTag tag) override {
-    const std::lock_guard lock(peer_->mutex());
-    state_.expect(landing, bytes, tag);
-    record_->post(state_.expected(), bytes, tag.number);
-    if (state_.expected() > state_.received()) peer_->unsettled();
+    const std::lock_guard lock(mutex());
+    state.expect(landing, bytes, tag);
+    record->post(state.expected(), bytes, tag.number);
+    if (state.expected() > state.received()) inbound->context_.look_soon();
   }
 
   std::optional<Arrival> poll() override {
-    const std::lock_guard lock(peer_->mutex());
-    // Here rather than in expect(), so that a run of them is told at once.
-    peer_->inbound_.maybe_ack(*this, false);
-    return state_.poll();
+    const std::lock_guard lock(mutex());
+    // Here rather than in expect(), so that a run of them is acknowledged at once.
+    inbound->maybe_ack(*this, false);
+    return state.poll();
   }
 
   void release() override {
-    const std::lock_guard lock(peer_->mutex());
-    state_.release();
-    record_->third.set(state_.released());
-    peer_->inbound_.maybe_ack(*this, false);
+    const std::lock_guard lock(mutex());
+    state.release();
+    record->third.set(state.released());
+    inbound->maybe_ack(*this, false);
   }
 
-  std::size_t chunk_limit() const override { return peer_->limits().chunk_limit; }
-  void observe(monitor::LinkRecord& record) override {
-    const std::lock_guard lock(peer_->mutex());
-    record_ = &record;
+  std::size_t chunk_limit() const override { return inbound->context_.options.limits.chunk_limit; }
+  void observe(monitor::LinkRecord& observed) override {
+    const std::lock_guard lock(mutex());
+    record = &observed;
   }
 
   // The error is set once and never altered: what the pointer shows may be read without the mutex.
   const Error* error() const override {
-    const std::lock_guard lock(peer_->mutex());
-    if (!peer_->error() || state_.poll().has_value()) return nullptr;
+    const std::lock_guard lock(mutex());
+    const PeerContext& context = inbound->context_;
+    if (!context.error || state.poll().has_value()) return nullptr;
     // A peer that left in order is missed only by who still expects something from it.
-    if (peer_->left_in_order() && state_.expected() == state_.released()) return nullptr;
-    return &*peer_->error();
+    if (context.left_in_order && state.expected() == state.released()) return nullptr;
+    return &*context.error;
   }
 
- private:
-  friend class Inbound;
+  std::mutex& mutex() const { return inbound->context_.mutex; }
 
-  std::shared_ptr<Peer> peer_;
-  LinkId id_;
-  LinkReceiver state_;
-  bool opened_ = false;   // by the sender
-  bool touched_ = false;  // is in Inbound::touched_
-  monitor::LinkRecord unseen_;
-  monitor::LinkRecord* record_ = &unseen_;
+  const std::shared_ptr<Inbound> inbound;
+  const LinkId id;
+  LinkReceiver state;
+  bool opened = false;   // by the sender
+  bool touched = false;  // is in Inbound::touched_
+  monitor::LinkRecord unseen;
+  monitor::LinkRecord* record = &unseen;
 };
 
-std::unique_ptr<RecvLink> Inbound::open(const LinkId& id) {
-  auto link = std::make_unique<Link>(peer_.shared_from_this(), id);
-  const std::lock_guard lock(peer_.mutex());
-  links_[id] = link.get();
-  link->opened_ = awaited_.erase(id) != 0;
-  maybe_ack(*link, true);
+std::unique_ptr<RecvLink> Inbound::open(const std::shared_ptr<Inbound>& self, const LinkId& id) {
+  auto link = std::make_unique<Link>(self, id);
+  const std::lock_guard lock(self->context_.mutex);
+  self->links_[id] = link.get();
+  link->opened = self->awaited_.erase(id) != 0;
+  self->maybe_ack(*link, true);
   return link;
 }
 
-void Inbound::close(Link& link) {
-  const auto found = links_.find(link.id_);
+// The close frame says that the sender need not wait for acknowledgements any more.
+void Inbound::close(const Link& link) {
+  const auto found = links_.find(link.id);
   if (found != links_.end() && found->second == &link) links_.erase(found);
   std::erase(touched_, &link);
-  for (const auto& lane : peer_.lanes()) lane->forget_incoming(link.id_);
-  if (link.opened_ && !peer_.lanes().empty()) send_close(link.id_);
-}
-
-// The sender waits for no more acknowledgements.
-void Inbound::send_close(const LinkId& id) {
-  Lane& lane = peer_.best_lane();
-  FrameHeader header;
-  header.type = FrameType::close;
-  header.epoch = lane.epoch();
-  header.link = id;
-  lane.post(header, nullptr, true);
+  for (const LaneEntry* each : lanes_.live()) each->live->forget_incoming(link.id);
+  if (!link.opened || lanes_.empty()) return;
+  Lane& lane = lanes_.best();
+  lane.post(header_for(lane, FrameType::close, link.id), nullptr, true);
 }
 
 void Inbound::lane_lost(const Lane& lane) {
   if (latest_ == &lane) latest_ = nullptr;
   ack_may_be_lost_ = true;
-  for (const auto& [id, link] : links_) link->state_.abandon(lane.index());
+  for (const auto& [id, link] : links_) link->state.abandon(lane.index());
 }
 
 void Inbound::resend_acks() {
-  if (!ack_may_be_lost_ || peer_.lanes().empty()) return;
+  if (!ack_may_be_lost_ || lanes_.empty()) return;
   ack_may_be_lost_ = false;
-  ack_all(peer_.best_lane());
+  ack_all(lanes_.best());
 }
 
 void Inbound::ack_all(Lane& lane) {
   for (const auto& [id, link] : links_)
-    if (link->opened_) send_ack(*link, lane);
+    if (link->opened) send_ack(*link, lane);
 }
 
 Result<std::byte*> Inbound::begin(Lane& lane, const FrameHeader& header) {
@@ -118,23 +112,23 @@ Result<std::byte*> Inbound::begin(Lane& lane, const FrameHeader& header) {
   if (header.type != FrameType::data) return nullptr;
   const auto found = links_.find(header.link);
   if (found == links_.end()) return nullptr;  // closed since
-  return found->second->state_.begin(lane.index(), header);
+  return found->second->state.begin(lane.index(), header);
 }
 
 void Inbound::on_data(const Lane& lane, const FrameHeader& header) {
   const auto found = links_.find(header.link);
   if (found == links_.end()) return;
   Link& link = *found->second;
-  link.state_.complete(lane.index(), header.sequence);
-  link.record_->second.set(link.state_.received());
-  if (!link.touched_) touched_.push_back(&link);
-  link.touched_ = true;
+  link.state.complete(lane.index(), header.sequence);
+  link.record->second.set(link.state.received());
+  if (!link.touched) touched_.push_back(&link);
+  link.touched = true;
 }
 
 Status Inbound::on_open(Lane& lane, const LinkId& id) {
   const auto found = links_.find(id);
   if (found != links_.end()) {
-    found->second->opened_ = true;
+    found->second->opened = true;
     send_ack(*found->second, lane);
     return {};
   }
@@ -146,71 +140,54 @@ Status Inbound::on_open(Lane& lane, const LinkId& id) {
 void Inbound::on_close(const LinkId& id) {
   awaited_.erase(id);
   const auto found = links_.find(id);
-  if (found != links_.end()) found->second->opened_ = false;
+  if (found != links_.end()) found->second->opened = false;
 }
 
-Status Inbound::on_fence(Lane& lane, const FrameHeader& header) {
-  if (lane.index() == header.lane && lane.epoch() <= header.lane_epoch)
-    return fail(ErrorCode::refused, "a lane was named as lost by itself");
-  const auto& lanes = peer_.lanes();
-  const auto same = std::find_if(lanes.begin(), lanes.end(), [&](const auto& each) {
-    return each->index() == header.lane && each->epoch() <= header.lane_epoch;
-  });
-  if (same != lanes.end())
-    peer_.lane_down(*std::shared_ptr<Lane>(*same), fail(ErrorCode::system, "the peer lost it").value(), false);
-  peer_.slot_of(header.lane).end(header.lane_epoch);
+void Inbound::answer_fence(Lane& lane, const FrameHeader& header) {
   // Acknowledgements may have been lost with the lane; they go before the answer, on the same lane.
   ack_all(lane);
-  FrameHeader answer;
-  answer.type = FrameType::fenced;
-  answer.epoch = lane.epoch();
+  FrameHeader answer = header_for(lane, FrameType::fenced);
   answer.lane = header.lane;
   answer.lane_epoch = header.lane_epoch;
   lane.post(answer, nullptr, true);
-  return {};
 }
 
 void Inbound::on_trial(const Lane& lane) {
-  if (peer_.lanes().empty()) return;
-  Lane& back = peer_.outbound_.answer_lane(latest_);
-  FrameHeader header;
-  header.type = FrameType::tried;
-  header.epoch = back.epoch();
+  if (lanes_.empty()) return;
+  Lane& back = lanes_.answer(latest_);
+  FrameHeader header = header_for(back, FrameType::tried);
   header.lane = lane.index();
   header.lane_epoch = lane.epoch();
-  header.stamp = stamp_of(peer_.now());
+  header.stamp = stamp_of(context_.now());
   back.post(header, nullptr, true);
 }
 
 void Inbound::maybe_ack(Link& link, bool settled) {
-  if (peer_.lanes().empty() || !link.opened_ || !link.state_.owes_acknowledgement(settled)) return;
-  send_ack(link, peer_.outbound_.answer_lane(latest_));
+  if (lanes_.empty() || !link.opened || !link.state.owes_acknowledgement(settled)) return;
+  send_ack(link, lanes_.answer(latest_));
 }
 
 void Inbound::send_ack(Link& link, Lane& lane) {
-  const Acknowledgement ack = link.state_.acknowledge();
-  FrameHeader header;
-  header.type = FrameType::ack;
-  header.epoch = lane.epoch();
-  header.link = link.id_;
+  const Acknowledgement ack = link.state.acknowledge();
+  FrameHeader header = header_for(lane, FrameType::ack, link.id);
   header.sequence = ack.received;
   header.arrived = ack.arrived;
   header.credit = ack.credit;
-  if (peer_.lanes().size() > 1) header.stamp = stamp_of(peer_.now());
+  if (lanes_.size() > 1) header.stamp = stamp_of(context_.now());
   lane.post(header, nullptr, true);
 }
 
 bool Inbound::awaits() const {
   return std::any_of(links_.begin(), links_.end(),
-                     [](const auto& each) { return each.second->state_.expected() > each.second->state_.received(); });
+                     [](const auto& each) { return each.second->state.expected() > each.second->state.received(); });
 }
 
 void Inbound::pause(bool settled) {
   std::size_t kept = 0;
   for (Link* link : touched_) {
     maybe_ack(*link, settled);
-    link->touched_ = link->state_.owes_acknowledgement(true);
-    if (link->touched_) touched_[kept++] = link;
+    link->touched = link->state.owes_acknowledgement(true);
+    if (link->touched) touched_[kept++] = link;
   }
   touched_.resize(kept);
 }

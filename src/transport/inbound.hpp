@@ -1,5 +1,5 @@
-// The links from a peer to this process, on the lanes of the Peer it is part of. Says where each payload lands, and
-// tells the sender what has come and how far it may go. Guarded by the Peer's mutex; open() takes it.
+// The links from a peer to this process, on the lanes of a LanePool. Decides where each payload lands, and acknowledges
+// what has come and how far the sender may go. Part of a Peer and guarded by its mutex; open() and the links take it.
 #pragma once
 
 #include <memory>
@@ -7,46 +7,46 @@
 #include <unordered_set>
 #include <vector>
 
-#include "transport/lane.hpp"
+#include "transport/lane_pool.hpp"
 #include "transport/link.hpp"
-#include "transport/link_state.hpp"
+#include "transport/peer_context.hpp"
 
 namespace tutti {
 
-class Peer;
-
 class Inbound {
  public:
-  explicit Inbound(Peer& peer) : peer_(peer) {}
+  Inbound(PeerContext& context, LanePool& lanes) : context_(context), lanes_(lanes) {}
 
-  std::unique_ptr<RecvLink> open(const LinkId& id);
+  /// The link keeps `self` alive.
+  static std::unique_ptr<RecvLink> open(const std::shared_ptr<Inbound>& self, const LinkId& id);
 
   /// The lane is closed; what it was delivering has not come.
   void lane_lost(const Lane& lane);
-  /// What a lost lane may have failed to tell the sender is told again, as soon as there is a lane.
+  /// Sends the acknowledgements again that a lost lane may not have delivered, as soon as there is a lane.
   void resend_acks();
-  /// Where the payload of a frame goes; null: nowhere.
+  /// Returns where the payload of a frame goes; null: nowhere.
   Result<std::byte*> begin(Lane& lane, const FrameHeader& header);
   void on_data(const Lane& lane, const FrameHeader& header);
   Status on_open(Lane& lane, const LinkId& id);
   void on_close(const LinkId& id);
-  Status on_fence(Lane& lane, const FrameHeader& header);
-  /// Says that what was to be tried has come.
+  /// The lane named there is out of use at this end: reports what has come, and then that the lane is fenced.
+  void answer_fence(Lane& lane, const FrameHeader& header);
+  /// Reports that the trial of this lane has come.
   void on_trial(const Lane& lane);
   void pause(bool settled);
-  /// A chunk is expected that has not come.
+  /// Returns whether a chunk is expected that has not come.
   bool awaits() const;
 
  private:
-  class Link;
+  struct Link;
 
-  void close(Link& link);
+  void close(const Link& link);
   void maybe_ack(Link& link, bool settled);
   void ack_all(Lane& lane);
-  void send_close(const LinkId& id);
   void send_ack(Link& link, Lane& lane);
 
-  Peer& peer_;
+  PeerContext& context_;
+  LanePool& lanes_;
   bool ack_may_be_lost_ = false;
   Lane* latest_ = nullptr;  // the lane read last: acknowledgements go back on it
   std::unordered_map<LinkId, Link*> links_;

@@ -50,6 +50,14 @@ class Lane {
   std::uint32_t epoch_;
 };
 
+inline FrameHeader header_for(const Lane& lane, FrameType type, const LinkId& link = {}) {
+  FrameHeader header;
+  header.type = type;
+  header.epoch = lane.epoch();
+  header.link = link;
+  return header;
+}
+
 /// What lanes belong to and report to. An error from begin() or complete() means that the peer
 /// broke the rules: the lane is of no use any more. All but mutex() are called with the mutex held.
 class LaneOwner {

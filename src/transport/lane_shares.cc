@@ -25,59 +25,42 @@ LaneShares::LaneShares(std::size_t chunk_limit)
       trial_bytes_(std::min(2 * chunk_limit, kPayloadLimit)),
       depth_(kDeep * static_cast<double>(chunk_limit)) {}
 
-void LaneShares::lane_up(LaneKey lane, double now) {
-  const auto index = static_cast<std::uint32_t>(lane);
-  if (lanes_.size() <= index) lanes_.resize(index + 1);
-  lanes_[index] = {};
-  lanes_[index].is_up = true;
-  lanes_[index].key = lane;
-  lanes_[index].measured_at = now;
+void LaneShares::lane_up(LaneLoad& load, std::uint32_t index, double now) {
+  load = {};
+  load.index = index;
+  load.measured_at = now;
+  // In the order of their indices, so that it does not matter which lane came up first.
+  const auto above = [&](const LaneLoad* each) { return each->index > index; };
+  lanes_.insert(std::find_if(lanes_.begin(), lanes_.end(), above), &load);
   weigh();
 }
 
-void LaneShares::lane_lost(std::uint32_t index) {
-  lanes_[index] = {};
+void LaneShares::lane_lost(LaneLoad& load) {
+  load = {};
+  std::erase(lanes_, &load);
   weigh();
 }
 
-LaneShares::Lane* LaneShares::find(LaneKey lane) {
-  const auto index = static_cast<std::uint32_t>(lane);
-  return index < lanes_.size() && lanes_[index].is_up && lanes_[index].key == lane ? &lanes_[index] : nullptr;
-}
-
-void LaneShares::post(LaneKey lane, std::size_t bytes) {
-  if (Lane* const found = find(lane)) found->outstanding += bytes;
-}
-
-bool LaneShares::drop(LaneKey lane, std::size_t bytes) {
-  Lane* const found = find(lane);
-  if (found == nullptr) return false;
-  found->outstanding -= bytes;
-  return true;
-}
-
-bool LaneShares::done(LaneKey lane, std::size_t bytes, double posted_at, double arrived) {
-  if (!drop(lane, bytes)) return false;
-  if (posted_at == 0) return true;
-  Lane& of = lanes_[static_cast<std::uint32_t>(lane)];
-  if (of.sample.bytes == 0) of.sample = {0, std::max(posted_at, of.last_done), posted_at >= of.last_done};
-  of.sample.bytes += bytes;
-  of.last_done = std::max(of.last_done, arrived);
-  return true;
+void LaneShares::done(LaneLoad& load, std::size_t bytes, double posted_at, double arrived) {
+  load.outstanding -= bytes;
+  if (posted_at == 0) return;
+  if (load.sample.bytes == 0) load.sample = {0, std::max(posted_at, load.last_done), posted_at >= load.last_done};
+  load.sample.bytes += bytes;
+  load.last_done = std::max(load.last_done, arrived);
 }
 
 void LaneShares::settle(double now) {
   bool changed = false;
-  for (Lane& lane : lanes_) {
-    if (lane.sample.bytes == 0) continue;
-    measure(lane, now);
-    lane.sample = {};
+  for (LaneLoad* const lane : lanes_) {
+    if (lane->sample.bytes == 0) continue;
+    measure(*lane, now);
+    lane->sample = {};
     changed = true;
   }
   if (changed) weigh();
 }
 
-void LaneShares::measure(Lane& lane, double now) {
+void LaneShares::measure(LaneLoad& lane, double now) {
   const auto bytes = static_cast<double>(lane.sample.bytes);
   double elapsed = std::max(lane.last_done - lane.sample.begins, 0.0);
   if (lane.sample.from_idle && fastest_ != 0) elapsed = without_delay(elapsed, bytes / fastest_);
@@ -112,7 +95,7 @@ double LaneShares::arrival(std::uint32_t stamp, double now) {
 // it has shown. It must have shown it with more than a chunk, which a switch may take at once from a lane that rested.
 // In the other direction there is no hurry, because whoever waits for a process that did not run for some milliseconds
 // sees the same as on a slow lane.
-void LaneShares::count(Lane& lane, double seconds) {
+void LaneShares::count(LaneLoad& lane, double seconds) const {
   const auto bytes = static_cast<double>(lane.sample.bytes);
   const double rate = lane.rate();
   if (rate > 0) seconds = std::min(seconds, std::max(kStandstill, kWorse * bytes / rate));
@@ -134,39 +117,35 @@ void LaneShares::count(Lane& lane, double seconds) {
 // outstanding as takes them longer than a chunk takes the slow one.
 void LaneShares::weigh() {
   fastest_ = 0;
-  for (const Lane& lane : lanes_) fastest_ = std::max(fastest_, lane.rate());
+  for (const LaneLoad* lane : lanes_) fastest_ = std::max(fastest_, lane->rate());
   const auto chunk = static_cast<double>(chunk_limit_);
   depth_ = std::max(kDeep * chunk, kBusyFor * fastest_);
   next_trial_ = 1e300;
-  for (Lane& lane : lanes_) {
-    const double rate = lane.rate();
+  for (LaneLoad* const lane : lanes_) {
+    const double rate = lane->rate();
     const double slower = rate == 0 || rate > kEqual * fastest_ ? 1 : fastest_ / rate;
     // The slower a lane, the longer all wait for a chunk too many on it.
-    lane.cost = slower == 1 ? 1 : slower * (1 + kCaution * slower);
-    if (lane.cost > 1 && lane.cost < kDeepest) depth_ = std::max(depth_, (lane.cost + 1) * chunk);
-    if (lane.is_up && fastest_ > 0 && (lane.cost > 1 || rate == 0))
-      next_trial_ = std::min(next_trial_, lane.measured_at + kTrialEvery);
+    lane->cost = slower == 1 ? 1 : slower * (1 + kCaution * slower);
+    if (lane->is_slow() && lane->cost < kDeepest) depth_ = std::max(depth_, (lane->cost + 1) * chunk);
+    if (fastest_ > 0 && (lane->is_slow() || rate == 0))
+      next_trial_ = std::min(next_trial_, lane->measured_at + kTrialEvery);
   }
 }
 
-bool LaneShares::wants_trial(std::uint32_t index, double now) const {
-  const Lane& lane = lanes_[index];
-  if (lane.trial_at != 0) return now - lane.trial_at >= kTrialLost;
-  return (lane.cost > 1 || lane.rate() == 0) && lane.outstanding == 0 && now - lane.measured_at >= kTrialEvery;
+bool LaneShares::wants_trial(const LaneLoad& load, double now) {
+  if (load.trial_at != 0) return now - load.trial_at >= kTrialLost;
+  return (load.is_slow() || load.rate() == 0) && load.is_idle() && now - load.measured_at >= kTrialEvery;
 }
 
-void LaneShares::trial_posted(LaneKey lane, double now) {
-  Lane* const found = find(lane);
-  if (found == nullptr) return;
-  if (found->trial_at == 0) found->outstanding += chunk_cost(trial_bytes_);
-  found->trial_at = now;
+void LaneShares::trial_posted(LaneLoad& load, double now) const {
+  if (load.trial_at == 0) post(load, chunk_cost(trial_bytes_));
+  load.trial_at = now;
 }
 
-void LaneShares::trial_done(LaneKey lane, double arrived, double now) {
-  Lane* const found = find(lane);
-  if (found == nullptr || found->trial_at == 0) return;
-  done(lane, chunk_cost(trial_bytes_), found->trial_at, arrived);
-  found->trial_at = 0;
+void LaneShares::trial_done(LaneLoad& load, double arrived, double now) {
+  if (load.trial_at == 0) return;
+  done(load, chunk_cost(trial_bytes_), load.trial_at, arrived);
+  load.trial_at = 0;
   settle(now);
 }
 

@@ -27,83 +27,79 @@ inline std::uint32_t stamp_of(double now) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(now * 1e6)) | 1;
 }
 
-class LaneShares {
- public:
-  explicit LaneShares(std::size_t chunk_limit);
-
-  /// A new incarnation of a lane; nothing is known of it.
-  void lane_up(LaneKey lane, double now);
-  void lane_lost(std::uint32_t index);
-
-  // Bytes on a lane, of chunks that are not acknowledged. What is said of an incarnation that is over is ignored.
-  void post(LaneKey lane, std::size_t bytes);
-  /// They do not count any more, and tell nothing of the lane's speed. False: the incarnation is over.
-  bool drop(LaneKey lane, std::size_t bytes);
-  /// They were acknowledged. False: the incarnation is over.
-  bool done(LaneKey lane, std::size_t bytes, double posted_at, double arrived);
-  /// All that an acknowledgement completed has been told by done(): estimates the speeds anew.
-  void settle(double now);
-
-  /// When that happened which the receiver's clock had `stamp` for, by the sender's: as if all acknowledgements took as
-  /// little as the fastest of late. `now`: when it was heard.
-  double arrival(std::uint32_t stamp, double now);
-
-  /// When a lane would be done with what it has and so many bytes more, as a number that grows with the time.
-  double end(std::uint32_t index, std::size_t bytes) const {
-    return static_cast<double>(lanes_[index].outstanding + bytes) * lanes_[index].cost;
-  }
-  /// The lane needs more to stay busy.
-  bool has_room(std::uint32_t index) const { return end(index, 0) < depth_; }
-  bool is_slow(std::uint32_t index) const { return lanes_[index].cost > 1; }
-  bool is_idle(std::uint32_t index) const { return lanes_[index].outstanding == 0; }
-  /// Bytes per second; 0: not known.
-  double rate(std::uint32_t index) const { return lanes_[index].rate(); }
-
-  /// Whether some lane may want a trial. Cheap enough to be asked for each chunk.
-  bool may_want_trials(double now) const { return now >= next_trial_; }
-  /// The lane is slow, or not known, and nothing has measured it for a while.
-  bool wants_trial(std::uint32_t index, double now) const;
-  std::size_t trial_bytes() const { return trial_bytes_; }
-  void trial_posted(LaneKey lane, double now);
-  void trial_done(LaneKey lane, double arrived, double now);
-  /// Trials were posted where they may be: says when to ask again.
-  void trials_asked(double now);
-
- private:
-  /// What an acknowledgement has completed on a lane.
+/// What LaneShares knows of a lane that is up. Others only ask.
+struct LaneLoad {
+  /// What an acknowledgement has completed on the lane.
   struct Sample {
     std::size_t bytes = 0;
     double begins = 0;
     bool from_idle = false;  // the lane had nothing else to do when this was posted
   };
-  struct Lane {
-    bool is_up = false;
-    LaneKey key = 0;
-    std::uint64_t outstanding = 0;
-    double cost = 1;     // of a byte, in bytes of the fastest lane
-    double work = 0;     // bytes done of late
-    double seconds = 0;  // and the time they took
-    double last_done = 0;
-    double measured_at = 0;
-    bool slow_at_length = false;  // when it last had more than a chunk to do
-    double trial_at = 0;          // when the trial under way was posted; 0: none
-    Sample sample;
 
-    double rate() const { return seconds > 0 ? work / seconds : 0; }
-  };
+  std::uint32_t index = 0;
+  std::uint64_t outstanding = 0;
+  double cost = 1;     // of a byte, in bytes of the fastest lane
+  double work = 0;     // bytes done of late
+  double seconds = 0;  // and the time they took
+  double last_done = 0;
+  double measured_at = 0;
+  bool slow_at_length = false;  // when it last had more than a chunk to do
+  double trial_at = 0;          // when the trial under way was posted; 0: none
+  Sample sample;
 
-  Lane* find(LaneKey lane);
-  void measure(Lane& lane, double now);
-  void count(Lane& lane, double seconds);
+  /// Returns bytes per second, or 0 if not known.
+  double rate() const { return seconds > 0 ? work / seconds : 0; }
+  /// Returns when the lane would be done with what it has and so many bytes more, as a number that grows with the time.
+  double end(std::size_t bytes) const { return static_cast<double>(outstanding + bytes) * cost; }
+  bool is_slow() const { return cost > 1; }
+  bool is_idle() const { return outstanding == 0; }
+};
+
+class LaneShares {
+ public:
+  explicit LaneShares(std::size_t chunk_limit);
+
+  /// Takes a new incarnation of a lane in, of which nothing is known. `load` stays where it is until lane_lost().
+  void lane_up(LaneLoad& load, std::uint32_t index, double now);
+  void lane_lost(LaneLoad& load);
+
+  /// Counts bytes of a chunk that is not acknowledged yet.
+  static void post(LaneLoad& load, std::size_t bytes) { load.outstanding += bytes; }
+  /// The bytes were acknowledged, or nobody waits for them any more: then `posted_at` is 0, and they do not show how
+  /// fast the lane is.
+  void done(LaneLoad& load, std::size_t bytes, double posted_at, double arrived);
+  /// Estimates the speeds anew, after done() was called for all that an acknowledgement completed.
+  void settle(double now);
+
+  /// Returns when that happened which the receiver's clock had `stamp` for, by the sender's: as if all acknowledgements
+  /// took as little as the fastest of late. `now`: when it was heard.
+  double arrival(std::uint32_t stamp, double now);
+
+  /// Returns whether the lane needs more to stay busy.
+  bool has_room(const LaneLoad& load) const { return load.end(0) < depth_; }
+
+  /// Returns whether some lane may want a trial. Cheap enough to be asked for each chunk.
+  bool may_want_trials(double now) const { return now >= next_trial_; }
+  /// Returns whether the lane is slow, or not known, and nothing has measured it for a while.
+  static bool wants_trial(const LaneLoad& load, double now);
+  std::size_t trial_bytes() const { return trial_bytes_; }
+  void trial_posted(LaneLoad& load, double now) const;
+  void trial_done(LaneLoad& load, double arrived, double now);
+  /// Trials were posted where they may be: sets when to ask again.
+  void trials_asked(double now);
+
+ private:
+  void measure(LaneLoad& lane, double now);
+  void count(LaneLoad& lane, double seconds) const;
   double without_delay(double elapsed, double least);
   void weigh();
 
   std::size_t chunk_limit_;
   std::size_t trial_bytes_;
-  std::vector<Lane> lanes_;  // by index
-  double depth_;             // bytes of the fastest lane that a lane may have outstanding
-  double fastest_ = 0;       // bytes per second; 0: not known
-  double delay_ = -1;        // seconds that a chunk is on its way but for its bytes; negative: not known
+  std::vector<LaneLoad*> lanes_;  // those that are up, by index
+  double depth_;                  // bytes of the fastest lane that a lane may have outstanding
+  double fastest_ = 0;            // bytes per second; 0: not known
+  double delay_ = -1;             // seconds that a chunk is on its way but for its bytes; negative: not known
   bool has_stamp_ = false;
   std::uint32_t first_stamp_ = 0;  // the first difference of the clocks; the others count from there
   double ahead_ = 0;               // seconds that the receiver's clock is ahead, by the fastest acknowledgement of late

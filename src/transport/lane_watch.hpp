@@ -1,5 +1,6 @@
-// The monitors of a peer's lanes, and what is recorded of them: states, counts, windows, events. Part of a Peer, where
-// there is something to record; guarded by its mutex, but for is_busy().
+// The monitors of a peer's lanes, and what is recorded of them: states, counts, windows, events. Each lane has a
+// WatchedLane, which its owner keeps. Part of a LanePool, if there is something to record; guarded by the peer's mutex,
+// but for is_busy().
 #pragma once
 
 #include <atomic>
@@ -23,6 +24,18 @@ struct LaneWatchOptions {
   std::function<void(const monitor::Event&)> report;  // none: the recorder
 };
 
+/// What LaneWatch knows of a lane, for all its incarnations. Others only ask.
+struct WatchedLane {
+  std::uint32_t index = 0;
+  monitor::LaneRecord* record = nullptr;
+  Lane* lane = nullptr;                           // while it is up
+  std::unique_ptr<monitor::LaneMonitor> monitor;  // likewise
+  std::uint64_t outstanding = 0;                  // chunks
+  int slower = 0;                                 // how often in a row it was found slower than the fastest
+  bool uneven = false;                            // and that was reported
+  double quiet_from = 0;                          // limits its events: see report()
+};
+
 class LaneWatch {
  public:
   LaneWatch(LaneWatchOptions options, std::string peer) : options_(std::move(options)), peer_(std::move(peer)) {}
@@ -30,54 +43,36 @@ class LaneWatch {
   LaneWatch(const LaneWatch&) = delete;
   LaneWatch& operator=(const LaneWatch&) = delete;
 
-  void lane_up(Lane& lane, bool relayed);
-  void lane_down(const Lane& lane, const std::string& why);
-  /// What has become of a lane that was up once.
-  void note(std::uint32_t index, const LaneSlot& slot);
+  /// `each` stays where it is as long as the LaneWatch.
+  void lane_up(WatchedLane& each, Lane& lane, bool relayed);
+  void lane_down(WatchedLane& each, const std::string& why);
+  /// Records what has become of a lane that was up once.
+  void note(WatchedLane& each, const LaneSlot& slot) const;
 
-  /// The peer is gone: the records are free for others.
+  /// The peer is gone: frees the records for others.
   void end();
 
-  using Posting = monitor::LaneMonitor::Posting;
-  using Completion = monitor::LaneMonitor::Completion;
-  void post(const Lane& lane, const Posting& posting);
-  void complete(std::uint32_t index, const Completion& done);
-  /// All that an acknowledgement completed has been told.
+  void post(WatchedLane& each, const monitor::LaneMonitor::Posting& posting);
+  void complete(WatchedLane& each, const monitor::LaneMonitor::Completion& done);
+  /// Judges all that an acknowledgement completed.
   void judge(double now);
-  void count_quick(const Lane& lane, std::uint32_t bytes);
-  void forget(std::uint32_t index);
+  void forget(WatchedLane& each);
 
-  /// Some chunk is awaited. Any thread.
+  /// Returns whether some chunk is awaited. Any thread.
   bool is_busy() const { return outstanding_.load(std::memory_order_relaxed) != 0; }
-  /// Looks where something is overdue; for whoever waits, as often as it likes.
+  /// Looks at lanes on which something is overdue; for whoever waits, as often as it likes.
   void check_overdue(double now);
 
-  /// Null: not up.
-  const monitor::LaneMonitor* monitor(std::uint32_t index) const {
-    return index < lanes_.size() ? lanes_[index].monitor.get() : nullptr;
-  }
-
  private:
-  struct Watched {
-    monitor::LaneRecord* record = nullptr;
-    Lane* lane = nullptr;  // while it is up
-    std::unique_ptr<monitor::LaneMonitor> monitor;
-    std::uint64_t outstanding = 0;
-    int slower = 0;         // how often in a row it was found slower than the fastest
-    bool uneven = false;    // and that was told
-    double quiet_from = 0;  // events told of late: see report()
-  };
-
-  Watched& watched(std::uint32_t index);
-  void open(Watched& each, std::uint32_t index);
-  void report(std::uint32_t index, monitor::Event event);
-  void settle(Watched& each, std::uint64_t chunks);
-  void compare(std::uint32_t index, double now);
+  void open(WatchedLane& each);
+  void report(WatchedLane& each, monitor::Event event);
+  void settle(WatchedLane& each, std::uint64_t chunks);
+  void compare(WatchedLane& own, double now);
 
   LaneWatchOptions options_;
   std::string peer_;
-  std::vector<Watched> lanes_;  // by index
-  std::atomic<std::uint64_t> outstanding_{0};
+  std::vector<WatchedLane*> lanes_;            // that were up once, by index
+  std::atomic<std::uint64_t> outstanding_{0};  // lanes with chunks outstanding
 };
 
 }  // namespace tutti

@@ -192,7 +192,7 @@ TEST(LaneCases, AnIncarnationThatComesLateDoesNotReplaceALaterOne) {
   ASSERT_TRUE(network.connect(*one, *other, 0, 2));
   EXPECT_FALSE(network.connect(*one, *other, 0, 1));
   ASSERT_EQ(one->lanes().size(), 1u);
-  EXPECT_EQ(one->lanes().front()->epoch(), 2u);
+  EXPECT_EQ(one->lanes().live().front()->live->epoch(), 2u);
 }
 
 TEST(LaneCases, AnIncarnationThatIsOverStaysOver) {
@@ -220,7 +220,7 @@ TEST(LaneCases, AnIncarnationThatWasFencedBeforeItCameStaysOver) {
   fence.lane_epoch = 1;
   {
     const std::lock_guard lock(other->mutex());
-    ASSERT_TRUE(other->complete(*other->lanes().front(), fence));
+    ASSERT_TRUE(other->complete(*other->lanes().live().front()->live, fence));
   }
   EXPECT_FALSE(network.connect(*one, *other, 1, 1));
   EXPECT_TRUE(network.connect(*one, *other, 1, 2));

@@ -193,17 +193,18 @@ class World {
   void watch() {
     for (const auto& peer : {one_, other_}) {
       std::vector<std::uint32_t> seen;
-      for (const auto& lane : peer->lanes()) {
+      for (const LaneEntry* entry : peer->lanes().live()) {
+        const Lane* const lane = entry->live.get();
         ASSERT_EQ(std::count(seen.begin(), seen.end(), lane->index()), 0) << "two incarnations in use";
         seen.push_back(lane->index());
-        ASSERT_TRUE(peer->slots()[lane->index()].in_use());
+        ASSERT_TRUE(entry->slot.in_use());
         std::uint32_t& newest = newest_[{peer.get(), lane->index()}];
         ASSERT_GE(lane->epoch(), newest) << "an incarnation that was over is in use again";
         newest = lane->epoch();
       }
-      for (std::uint32_t index = 0; index < peer->slots().size(); ++index) {
-        const LaneState now = peer->slots()[index].state();
-        const auto known = before_.emplace(std::pair(peer.get(), index), now);
+      for (const LaneEntry& each : peer->lanes().entries()) {
+        const LaneState now = each.slot.state();
+        const auto known = before_.emplace(std::pair(peer.get(), each.index), now);
         const LaneState before = std::exchange(known.first->second, now);
         if (before == now) continue;
         ++counts_[fmt::format("{} to {}", name_of(before), name_of(now))];

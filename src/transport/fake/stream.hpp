@@ -42,7 +42,9 @@ class Stream {
   ShapedNetwork& network() { return network_; }
   Peer& sender() { return *sender_; }
   Peer& receiver() { return *receiver_; }
-  const monitor::LaneMonitor& lane(std::uint32_t index) const { return *sender_->watch()->monitor(index); }
+  const monitor::LaneMonitor& lane(std::uint32_t index) const {
+    return *sender_->lanes().entries()[index].watch.monitor;
+  }
 
   void run_until(double seconds);
 

@@ -247,8 +247,7 @@ void Tcp::Impl::try_again() {
   }
   for (const auto& peer : peers) {
     const std::lock_guard lock(peer->mutex());
-    for (std::uint32_t index = 0; index < peer->slots().size(); ++index)
-      if (!peer->slots()[index].in_use()) peer->port_back(index);
+    peer->ports_back();
   }
 }
 
@@ -284,8 +283,7 @@ void Tcp::Impl::update(const Endpoint& endpoint) {
   }
   {
     const std::lock_guard lock(peer->mutex());
-    for (std::uint32_t index = 0; index < peer->slots().size(); ++index)
-      if (!peer->slots()[index].in_use()) peer->port_back(index);
+    peer->ports_back();
   }
 }
 
