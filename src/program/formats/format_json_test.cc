@@ -125,26 +125,28 @@ TEST(NativeFile, ManyRanksOfManyStepsWithoutAPatternAreRefusedAfterAFew) {
   EXPECT_LT(made, 32);
 }
 
-/// Every rank sends every other its block. Six ranks are two rows of three; a home does what all others do, moved.
-Program moved_exchange() {
+/// Every rank sends every other its block. Six ranks are two rows of three; a representative does what all others do,
+/// moved.
+Program translated_exchange() {
   const Shape shape{Collective::all_to_all, 6, 0, 1};
-  RankProgram home;
-  home.workers.emplace_back().steps = {make(StepKind::copy, {cells(Buffer::input, 0)}, {cells(Buffer::output, 0)})};
+  RankProgram representative;
+  representative.workers.emplace_back().steps = {
+      make(StepKind::copy, {cells(Buffer::input, 0)}, {cells(Buffer::output, 0)})};
   for (int peer = 1; peer < shape.ranks; ++peer) {
-    home.workers.push_back({peer, kNobody, 0, {make(StepKind::send, {cells(Buffer::input, peer)}, {})}});
-    home.workers.push_back({kNobody, peer, 0, {make(StepKind::recv, {}, {cells(Buffer::output, peer)})}});
+    representative.workers.push_back({peer, kNobody, 0, {make(StepKind::send, {cells(Buffer::input, peer)}, {})}});
+    representative.workers.push_back({kNobody, peer, 0, {make(StepKind::recv, {}, {cells(Buffer::output, peer)})}});
   }
   Program program;
-  program.name = "moved";
+  program.name = "translated";
   program.shape = shape;
   program.in_place = false;
   program.symmetry = Translations({{1, 3, true}, {3, 2, true}});
-  program.part = moved_parts({home}, shape, program.symmetry);
+  program.part = translated_parts({representative}, shape, program.symmetry);
   return program;
 }
 
 TEST(NativeFile, HoldsOnePartOfRanksThatDifferByATranslation) {
-  const Program program = moved_exchange();
+  const Program program = translated_exchange();
   const CheckReport report = check(program);
   EXPECT_TRUE(report.ok()) << report.violation->to_string();
   const auto text = save_json(program);
