@@ -20,13 +20,6 @@ LaneEntry& LanePool::entry(std::uint32_t index) {
   return entries_[index];
 }
 
-LaneEntry* LanePool::find(LaneKey key) {
-  const auto index = static_cast<std::uint32_t>(key);
-  if (index >= entries_.size()) return nullptr;
-  LaneEntry& entry = entries_[index];
-  return entry.live && entry.key() == key ? &entry : nullptr;
-}
-
 void LanePool::record_states() {
   if (!watch_) return;
   for (LaneEntry& each : entries_) watch_->note(each.watch, each.slot);
@@ -122,8 +115,7 @@ LaneEntry* LanePool::quickest(std::size_t bytes) const {
   return best;
 }
 
-LaneEntry* LanePool::choose(std::size_t bytes, bool copied) const {
-  if (live_.size() == 1) return live_.front();
+LaneEntry* LanePool::choose_of_many(std::size_t bytes, bool copied) const {
   LaneEntry* const best = quickest(bytes);
   return best == nullptr || copied || shares_.has_room(best->load) ? best : nullptr;
 }
@@ -137,9 +129,7 @@ Lane& LanePool::answer(Lane* latest) {
   return quick != nullptr ? *quick->live : *latest;
 }
 
-void LanePool::post(LaneEntry& entry, std::size_t bytes, bool copied, double now) {
-  if (!copied) LaneShares::post(entry.load, chunk_cost(bytes));
-  if (!watch_) return;
+void LanePool::watch_post(LaneEntry& entry, std::size_t bytes, double now) {
   const auto size = static_cast<std::uint32_t>(bytes);
   if (now == 0) return entry.watch.monitor->count_quick(size);
   watch_->post(entry.watch, {now, size, entry.live->handed_over()});
@@ -149,7 +139,7 @@ void LanePool::post(LaneEntry& entry, std::size_t bytes, bool copied, double now
 void LanePool::complete(const LinkSender::Completed& done, double arrived, double now) {
   LaneEntry* const entry = done.load != 0 ? find(done.lane) : nullptr;
   if (entry == nullptr) return;
-  shares_.done(entry->load, done.load, live_.size() > 1 ? done.posted_at : 0, arrived);
+  LaneShares::done(entry->load, done.load, live_.size() > 1 ? done.posted_at : 0, arrived);
   if (!watch_) return;
   if (done.posted_at == 0) return watch_->forget(entry->watch);
   const auto bytes = static_cast<std::uint32_t>(done.load - kFrameHeaderBytes);

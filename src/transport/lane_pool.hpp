@@ -51,7 +51,12 @@ class LanePool {
   const std::deque<LaneEntry>& entries() const { return entries_; }
   std::deque<LaneEntry>& entries() { return entries_; }
   /// Returns null if this incarnation is not in use.
-  LaneEntry* find(LaneKey key);
+  LaneEntry* find(LaneKey key) {
+    const auto index = static_cast<std::uint32_t>(key);
+    if (index >= entries_.size()) return nullptr;
+    LaneEntry& entry = entries_[index];
+    return entry.live && entry.key() == key ? &entry : nullptr;
+  }
   /// Returns the lanes in use, in the order in which they came up.
   const std::vector<LaneEntry*>& live() const { return live_; }
   bool empty() const { return live_.empty(); }
@@ -77,7 +82,9 @@ class LanePool {
   LaneEntry& best_entry() const;
   Lane& best() const { return *best_entry().live; }
   /// Returns null if all have enough, or it is better to wait for one that has. What is copied does not wait.
-  LaneEntry* choose(std::size_t bytes, bool copied) const;
+  LaneEntry* choose(std::size_t bytes, bool copied) const {
+    return live_.size() == 1 ? live_.front() : choose_of_many(bytes, copied);
+  }
   /// Returns the lane for an answer to what came on `latest` (null: not known): that one, unless what waits there would
   /// hold the answer up.
   Lane& answer(Lane* latest);
@@ -85,7 +92,10 @@ class LanePool {
   // Traffic.
   /// Returns the time of a post that is measured, or 0 if there is nothing to measure.
   double post_time() const { return live_.size() > 1 || watch_ ? context_.now() : 0; }
-  void post(LaneEntry& entry, std::size_t bytes, bool copied, double now);
+  void post(LaneEntry& entry, std::size_t bytes, bool copied, double now) {
+    if (!copied) LaneShares::post(entry.load, chunk_cost(bytes));
+    if (watch_) watch_post(entry, bytes, now);
+  }
   /// `done` was acknowledged, or dropped: then it has no time of posting.
   void complete(const LinkSender::Completed& done, double arrived, double now);
   /// All that an acknowledgement completed was passed to complete().
@@ -103,6 +113,8 @@ class LanePool {
   /// Returns the lane that carries everything if the others are spares; null: all carry.
   const Lane* only() const { return context_.options.only_one_lane && !live_.empty() ? &best() : nullptr; }
   LaneEntry* quickest(std::size_t bytes) const;
+  LaneEntry* choose_of_many(std::size_t bytes, bool copied) const;
+  void watch_post(LaneEntry& entry, std::size_t bytes, double now);
   void post_trials(double now);
 
   PeerContext& context_;

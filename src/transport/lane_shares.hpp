@@ -67,7 +67,7 @@ class LaneShares {
   static void post(LaneLoad& load, std::size_t bytes) { load.outstanding += bytes; }
   /// The bytes were acknowledged, or nobody waits for them any more: then `posted_at` is 0, and they do not show how
   /// fast the lane is.
-  void done(LaneLoad& load, std::size_t bytes, double posted_at, double arrived);
+  static void done(LaneLoad& load, std::size_t bytes, double posted_at, double arrived);
   /// Estimates the speeds anew, after done() was called for all that an acknowledgement completed.
   void settle(double now);
 
