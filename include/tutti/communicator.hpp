@@ -67,7 +67,7 @@ struct HostLayout {
 
 struct Call;
 struct Operation;
-struct Program;
+class ProvenProgram;
 struct TcpCounters;
 
 /// An operation under way. Copyable; the operation goes on if all handles are dropped.
@@ -198,7 +198,7 @@ class Communicator {
 
  private:
   friend class Group;
-  friend Status install_program(Communicator& communicator, Program program);
+  friend Status install_program(Communicator& communicator, ProvenProgram program);
   friend TcpCounters network_traffic(const Communicator& communicator);
   explicit Communicator(std::shared_ptr<CommunicatorImpl> impl);
   [[nodiscard]] Result<Work> submit(const Result<Call>& call);

@@ -59,8 +59,11 @@ bool bruck_supports(Collective collective, const Layout&) {
 }
 
 Result<Program> make_bruck(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
+  const Shape shape = shape_of(collective, layout, options);
+  // What all_gather turns into place at the end goes around the end of the buffer at another block on each rank.
   return assemble({.name = "bruck",
-                   .shape = shape_of(collective, layout, options),
+                   .shape = shape,
+                   .likeness = collective == Collective::all_to_all ? all_alike(shape) : Likeness{},
                    .emit = collective == Collective::all_gather ? all_gather : all_to_all},
                   options.instances);
 }

@@ -231,6 +231,8 @@ Program assemble(Recipe recipe, int instances) {
     program.part = [shape = program.shape](int) { return copy_of_own_input(shape); };
     return program;
   }
+  // Instances share out chunks in a way that does not move.
+  if (instances == 1) program.likeness = recipe.likeness;
   program.part = [recipe = std::move(recipe), instances](int rank) {
     PartBuilder builder(recipe.shape, rank, recipe.in_place);
     recipe.emit(builder);

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/program.hpp"
@@ -105,8 +106,15 @@ struct Recipe {
   bool in_place = true;
   bool one_sided = false;
   int channels = 1;  // channels `emit` uses
+  Likeness likeness{};
   std::function<void(PartBuilder&)> emit;
 };
+
+/// If every rank does what rank 0 does, counted from itself: `position_of` as in Likeness.
+inline Likeness all_alike(const Shape& shape, std::vector<int> position_of = {}) {
+  if (has_root(shape.collective) || shape.collective == Collective::point_to_point) return {};
+  return {Translations({{1, shape.ranks, true}}), std::move(position_of)};
+}
 
 /// The program of `instances` copies of the recipe side by side, each on its own channels and its own share of every
 /// chunk. A single rank gets a copy of its input instead. With several instances, steps on many cells become as many

@@ -234,11 +234,13 @@ bool direct_pull_supports(Collective collective, const Layout& layout) {
 }
 
 Result<Program> make_direct_pull(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
+  const Shape shape = shape_of(collective, layout, options, chunks_for(collective, layout));
   // In place, a block of all_to_all would be overwritten before its reader came.
   return assemble({.name = "direct_pull",
-                   .shape = shape_of(collective, layout, options, chunks_for(collective, layout)),
+                   .shape = shape,
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
+                   .likeness = all_alike(shape),
                    .emit = find_emitter(pull::kEmitters, collective)},
                   options.instances);
 }
@@ -248,10 +250,12 @@ bool direct_push_supports(Collective collective, const Layout& layout) {
 }
 
 Result<Program> make_direct_push(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
+  const Shape shape = shape_of(collective, layout, options, chunks_for(collective, layout));
   return assemble({.name = "direct_push",
-                   .shape = shape_of(collective, layout, options, chunks_for(collective, layout)),
+                   .shape = shape,
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
+                   .likeness = all_alike(shape),
                    .emit = find_emitter(push::kEmitters, collective)},
                   options.instances);
 }
@@ -273,9 +277,11 @@ bool direct_oneshot_supports(Collective collective, const Layout& layout) {
 }
 
 Result<Program> make_direct_oneshot(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
+  const Shape shape = shape_of(collective, layout, options);
   return assemble({.name = "direct_oneshot",
-                   .shape = shape_of(collective, layout, options),
+                   .shape = shape,
                    .one_sided = true,
+                   .likeness = all_alike(shape),
                    .emit = oneshot_all_reduce},
                   options.instances);
 }

@@ -134,7 +134,8 @@ bool oneshot_supports(Collective collective, const Layout& layout) {
 }
 
 Result<Program> make_oneshot(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
-  return assemble({.name = "oneshot", .shape = shape_of(collective, layout, options), .emit = emit}, options.instances);
+  const Shape shape = shape_of(collective, layout, options);
+  return assemble({.name = "oneshot", .shape = shape, .likeness = all_alike(shape), .emit = emit}, options.instances);
 }
 
 }  // namespace tutti::generate

@@ -46,7 +46,7 @@ void pairwise(PartBuilder& part, const Group& group, const CellsOf& share, const
 }
 
 Cells landing(const Group& group, Cells received, int position, int count) {
-  const int index = position < group.position ? position : position - 1;
+  const int index = group.wrapped(position - group.position) - 1;
   return part_of(received, index * count, count);
 }
 

@@ -42,7 +42,7 @@ void pairwise(PartBuilder& part, const Group& group, const CellListOf& share, co
 void pairwise(PartBuilder& part, const Group& group, const CellsOf& share, const CellsOf& into, int channel = 0);
 
 /// What all other members sent, with one's own, as operands in the group's order: `received` holds `count` cells per
-/// other member, in their order.
+/// other member, the next one first: all members number them alike.
 std::vector<Cells> operands_in_order(const Group& group, Cells own, Cells received, int count);
 /// Where in `received` the member at `position` lands.
 Cells landing(const Group& group, Cells received, int position, int count);

@@ -1,5 +1,7 @@
 // Chunks travel around a ring (all_reduce, all_gather, reduce_scatter) or along it from end to end (broadcast, reduce).
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "algorithm/families.hpp"
 #include "algorithm/patterns.hpp"
@@ -42,8 +44,13 @@ bool ring_supports(Collective collective, const Layout&) {
 Result<Program> make_ring(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
   const int chunks = collective == Collective::all_reduce ? layout.ranks() : 1;
   const auto order = std::make_shared<const std::vector<int>>(ring_order(layout));
+  std::vector<int> position_of(order->size());
+  for (std::size_t position = 0; position < order->size(); ++position)
+    position_of[static_cast<std::size_t>((*order)[position])] = static_cast<int>(position);
+  const Shape shape = shape_of(collective, layout, options, chunks);
   return assemble({.name = "ring",
-                   .shape = shape_of(collective, layout, options, chunks),
+                   .shape = shape,
+                   .likeness = all_alike(shape, std::move(position_of)),
                    .emit = [order](PartBuilder& part) { emit(part, order); }},
                   options.instances);
 }

@@ -118,10 +118,12 @@ bool staged_supports(Collective collective, const Layout& layout) {
 
 Result<Program> make_staged(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
   const bool shares = collective == Collective::all_reduce || collective == Collective::reduce;
+  const Shape shape = shape_of(collective, layout, options, shares ? layout.ranks() : 1);
   return assemble({.name = "staged",
-                   .shape = shape_of(collective, layout, options, shares ? layout.ranks() : 1),
+                   .shape = shape,
                    .in_place = collective != Collective::all_to_all,
                    .one_sided = true,
+                   .likeness = all_alike(shape),
                    .emit = find_emitter(kEmitters, collective)},
                   options.instances);
 }

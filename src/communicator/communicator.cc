@@ -112,6 +112,16 @@ Status Communicator::select(std::string_view rules) {
 }
 
 Status install_program(Communicator& communicator, Program program) {
+  if (program.shape.ranks != communicator.size())
+    return fail(ErrorCode::invalid_argument, "program " + program.name + " is of " +
+                                                 std::to_string(program.shape.ranks) + " ranks, and there are " +
+                                                 std::to_string(communicator.size()));
+  Result<ProvenProgram> proven = prove(std::move(program), communicator.rank());
+  if (!proven) return tl::unexpected(proven.error());
+  return install_program(communicator, std::move(*proven));
+}
+
+Status install_program(Communicator& communicator, ProvenProgram program) {
   return communicator.impl_->driver().configure([&](PlanCache& plans) { plans.install(std::move(program)); });
 }
 

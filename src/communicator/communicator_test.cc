@@ -12,6 +12,7 @@
 
 #include "algorithm/algorithm.hpp"
 #include "communicator/install.hpp"
+#include "program/check/proof_test_kit.hpp"
 #include "tutti/memory.hpp"
 
 namespace tutti {
@@ -61,13 +62,43 @@ Program idle_program(Collective collective, int ranks) {
   return make_flat("idle", shape, std::vector<RankProgram>(static_cast<std::size_t>(ranks)));
 }
 
+TEST(Communicator, RefusesAProgramThatDoesNotDoWhatItSays) {
+  on_ranks(2, [](Communicator& communicator) {
+    const Status installed = install_program(communicator, idle_program(Collective::all_reduce, 2));
+    ASSERT_FALSE(installed);
+    EXPECT_NE(installed.error().message.find("program idle of all_reduce over 2 ranks is wrong"), std::string::npos)
+        << installed.error().message;
+    EXPECT_FALSE(install_program(communicator, idle_program(Collective::all_reduce, 3)));
+    float mine = 1;
+    float sum = 0;
+    ASSERT_TRUE(sum_one(communicator, mine, sum));
+    EXPECT_EQ(sum, 2.0F) << "the built-in program runs";
+  });
+}
+
+TEST(Communicator, ProvesABuiltInProgramOnceForAllRanksOfTheProcess) {
+  Options options;
+  options.select = "all_reduce:*:ring";
+  const std::uint64_t before = Proofs::of_process().made();
+  for (int round = 0; round < 2; ++round)
+    on_ranks(
+        7,
+        [](Communicator& communicator) {
+          float mine = 1;
+          float sum = 0;
+          for (int call = 0; call < 3; ++call) ASSERT_TRUE(sum_one(communicator, mine, sum));
+        },
+        options);
+  EXPECT_EQ(Proofs::of_process().made(), before + 1);
+}
+
 TEST(Communicator, MovesNoByteThatItsProgramDoesNot) {
   for (const std::size_t count : {2UL, 20000UL})
     on_ranks(2, [count](Communicator& communicator) {
       for (const Collective collective :
            {Collective::all_reduce, Collective::reduce, Collective::broadcast, Collective::all_gather,
             Collective::reduce_scatter, Collective::all_to_all, Collective::gather, Collective::scatter})
-        ASSERT_TRUE(install_program(communicator, idle_program(collective, 2)));
+        ASSERT_TRUE(install_program(communicator, UnprovenForTests::make(idle_program(collective, 2))));
       const std::vector<float> send(2 * count, 1.0F);
       std::vector<float> recv(2 * count, 7.0F);
       const auto type = DataType::float32;

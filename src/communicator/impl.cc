@@ -84,7 +84,7 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   setting.reproducible = options.reproducible;
   Result<std::vector<SelectionRule>> tuned = load_tuning(tuning_path(impl->size(), impl->layout_.hosts));
   if (!tuned) return tl::unexpected(tuned.error());
-  Result<PlanFolder> planned = load_plan_folder(settings().plans, impl->size());
+  Result<PlanFolder> planned = load_plan_folder(settings().plans, impl->size(), impl->rank());
   if (!planned) return tl::unexpected(planned.error());
   setting.own_rules = std::move(*rules);
   setting.tuned_rules = std::move(*tuned);

@@ -142,6 +142,14 @@ int output_chunks(const Shape& shape, int rank);
 /// Chunks of equal size that the whole vector has: those of all blocks, where each rank's block is split.
 int chunks_of_vector(const Shape& shape);
 
+/// Which ranks do the same but for the numbers of ranks and blocks, and for the order in which reductions take their
+/// operands. Ranks are numbered by positions here: `translations` move positions. A claim, which a proof compares
+/// (proof.hpp).
+struct Likeness {
+  Translations translations{};
+  std::vector<int> position_of{};  // by rank; empty: a rank's position is its number
+};
+
 struct Program {
   std::string name;
   Shape shape;
@@ -153,6 +161,7 @@ struct Program {
   std::uint64_t tile = 0;  // bytes of a chunk that are best run through it at a time; 0: for who runs it to say
   std::function<RankProgram(int rank)> part;
   Translations symmetry{};  // ranks that these move to one another do the same, moved (translated_parts.hpp)
+  Likeness likeness{};      // the same of programs whose parts are not made by moving
 };
 
 /// A program whose parts are all held, e.g. read from a file.

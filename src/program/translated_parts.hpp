@@ -8,8 +8,12 @@
 
 namespace tutti {
 
-/// Whether the part can be moved: every step's cells lie within one block. The error names the step.
-Status check_translatable(const RankProgram& part, const Shape& shape);
+/// Chunks of a block, if the buffer holds one block for every rank, which is moved as the rank is; else 0.
+int chunks_of_block(const Shape& shape, Buffer buffer);
+
+/// Whether the part can be moved: the cells that a step names at once stay side by side, within one block or in blocks
+/// that move alike. The error names the step.
+Status check_translatable(const RankProgram& part, const Shape& shape, const Translations& translations);
 
 /// What the rank does that the translation by `by` takes the part's rank to.
 RankProgram translated(RankProgram part, const Shape& shape, const Translations& translations, int by);
@@ -18,5 +22,9 @@ RankProgram translated(RankProgram part, const Shape& shape, const Translations&
 /// numbers.
 std::function<RankProgram(int rank)> translated_parts(std::vector<RankProgram> representatives, const Shape& shape,
                                                       const Translations& translations);
+
+/// The program with ranks numbered by their positions, and blocks that belong to ranks with them; chunks of the whole
+/// vector (all_reduce) stay. It is right if and only if the program is.
+Program by_position(const Program& program);
 
 }  // namespace tutti

@@ -6,14 +6,12 @@
 #include <filesystem>
 
 #include "documents/text_file.hpp"
-#include "program/check/check.hpp"
 #include "program/file/format_json.hpp"
 
 namespace tutti {
 
 namespace {
 
-constexpr int kMostRanksToCheck = 256;
 constexpr std::string_view kMark = "\"tutti program 1\"";
 constexpr std::size_t kHead = 256;  // of a file, where the mark stands
 
@@ -35,7 +33,7 @@ Result<std::vector<std::string>> files_of(const std::string& folder) {
 
 }  // namespace
 
-Result<PlanFolder> load_plan_folder(const std::string& folder, int ranks) {
+Result<PlanFolder> load_plan_folder(const std::string& folder, int ranks, int rank) {
   PlanFolder plans;
   if (folder.empty()) return plans;
   const auto files = files_of(folder);
@@ -48,10 +46,9 @@ Result<PlanFolder> load_plan_folder(const std::string& folder, int ranks) {
     auto program = load_json(*text);
     if (!program) return tl::unexpected(about_file(file, program.error()));
     if (program->shape.ranks != ranks) continue;
-    if (ranks <= kMostRanksToCheck)
-      if (const CheckReport report = check(*program); !report.ok())
-        return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", file, report.violation->to_string()));
-    plans.programs.push_back(std::move(*program));
+    auto proven = prove(std::move(*program), rank);
+    if (!proven) return tl::unexpected(about_file(file, proven.error()));
+    plans.programs.push_back(std::move(*proven));
   }
   return plans;
 }

@@ -6,19 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "program/program.hpp"
+#include "program/check/proof.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
 
 struct PlanFolder {
-  std::vector<Program> programs;  // in the order of file names
-  std::uint64_t digest = 0;       // of all programs, of any number of ranks: what ranks compare
+  std::vector<ProvenProgram> programs;  // in the order of file names
+  std::uint64_t digest = 0;             // of all programs, of any number of ranks: what ranks compare
 };
 
 /// Nothing where `folder` is empty. Files that are no programs (reports, certificates) are passed over; a program that
-/// cannot be read or does not pass the checker is an error that names the file. Programs of more than 256 ranks are
-/// taken unchecked: whoever wrote them can check them once, each start cannot.
-Result<PlanFolder> load_plan_folder(const std::string& folder, int ranks);
+/// cannot be read or proven for `rank` is an error that names the file.
+Result<PlanFolder> load_plan_folder(const std::string& folder, int ranks, int rank);
 
 }  // namespace tutti

@@ -58,27 +58,27 @@ TEST(PlanFolder, TakesProgramsOfTheRightSizeAndComparesAllOfThem) {
       {"workers": [{"recv": 0, "steps": [{"kind": "recv", "to": {"output": 0}}]}]}]})";
   write("broadcast.0.json", program);
   write("report.json", R"({"format": "tutti synthesis 1"})");
-  const PlanFolder two = load_plan_folder(folder, 2).value();
+  const PlanFolder two = load_plan_folder(folder, 2, 0).value();
   ASSERT_EQ(two.programs.size(), 1U);
-  EXPECT_EQ(two.programs[0].tile, 4096U);
-  const PlanFolder three = load_plan_folder(folder, 3).value();
+  EXPECT_EQ(two.programs[0]->tile, 4096U);
+  const PlanFolder three = load_plan_folder(folder, 3, 0).value();
   EXPECT_TRUE(three.programs.empty());
   EXPECT_EQ(three.digest, two.digest) << "what ranks compare does not depend on the communicator";
 
   std::string changed = program;
   changed.replace(changed.find("4K"), 2, "8K");
   write("broadcast.0.json", changed);
-  EXPECT_NE(load_plan_folder(folder, 2).value().digest, two.digest);
+  EXPECT_NE(load_plan_folder(folder, 2, 0).value().digest, two.digest);
 
   std::string wrong = program;
   wrong.replace(wrong.find("\"recv\", \"to\""), 6, "\"nop\"");
   write("broadcast.0.json", wrong);
-  const auto broken = load_plan_folder(folder, 2);
+  const auto broken = load_plan_folder(folder, 2, 0);
   ASSERT_FALSE(broken);
   EXPECT_NE(broken.error().message.find("broadcast.0.json"), std::string::npos) << broken.error().message;
 
-  EXPECT_TRUE(load_plan_folder("", 2).value().programs.empty());
-  EXPECT_NE(load_plan_folder(folder + "/nowhere", 2).error().message.find("TUTTI_PLANS"), std::string::npos);
+  EXPECT_TRUE(load_plan_folder("", 2, 0).value().programs.empty());
+  EXPECT_NE(load_plan_folder(folder + "/nowhere", 2, 0).error().message.find("TUTTI_PLANS"), std::string::npos);
   std::filesystem::remove_all(folder);
 }
 

@@ -66,11 +66,12 @@ Result<PreparedCall> PlanCache::choose_and_compile(const Call& call) {
   context.ordered = call.reduction.op == Operator::user;
   context.own_counts =
       call.uneven && call.collective != Collective::all_gather && call.collective != Collective::reduce_scatter;
-  if (const Program* const program = program_for(call, context.bytes)) {
+  if (const ProvenProgram* const found = program_for(call, context.bytes)) {
+    const Program* const program = &**found;
     auto& plan = plans_[PlanKey{fmt::format("{}@{}", program->name, fmt::ptr(program)), call.collective, call.root,
                                 call.in_place, true}];
     if (plan == nullptr)
-      if (const auto kept = keep(plan, compile_for(*program, call)); !kept) return tl::unexpected(kept.error());
+      if (const auto kept = keep(plan, compile_for(*found, call)); !kept) return tl::unexpected(kept.error());
     if (plan->reaches && !can_reach()) return unreachable(program->name);
     return PreparedCall{{plan.get(), program->tile != 0 ? program->tile : kInstalledTile}, {}, signature_of(call)};
   }
@@ -109,12 +110,14 @@ Result<PreparedCall> PlanCache::prepare_point_to_point(const Call& call) {
   const PlanKey key{"", call.collective, call.root, false, call.sends};
   auto& plan = plans_[key];
   if (plan == nullptr) {
-    Result<Program> program = make_program("oneshot", Collective::point_to_point, Layout::one_host(2));
+    const int place = call.sends ? 0 : 1;
+    Result<ProvenProgram> program =
+        proven_program("oneshot", Collective::point_to_point, Layout::one_host(2), 0, place);
     if (!program) return tl::unexpected(program.error());
     const int sender = call.sends ? setting_.rank : call.root;
     const int receiver = call.sends ? call.root : setting_.rank;
     PointToPointLinks links(links_);
-    const auto kept = keep(plan, compile(*program, call.sends ? 0 : 1, false, links, {sender, receiver}));
+    const auto kept = keep(plan, compile(**program, place, false, links, {sender, receiver}));
     if (!kept) return tl::unexpected(kept.error());
   }
   const std::size_t tile =
@@ -122,13 +125,23 @@ Result<PreparedCall> PlanCache::prepare_point_to_point(const Call& call) {
   return PreparedCall{{plan.get(), tile}, {}, signature_of(call)};
 }
 
+Result<ProvenProgram> PlanCache::proven_program(const std::string& algorithm, Collective collective,
+                                                const Layout& layout, int root, int rank) const {
+  AlgorithmOptions options;
+  options.root = root;
+  Result<Program> program = make_program(algorithm, collective, layout, options);
+  if (!program) return tl::unexpected(program.error());
+  // All that a generator looks at.
+  const std::string key = fmt::format("{} {} {} {} {}", algorithm, name_of(collective), root,
+                                      fmt::join(layout.host_of, ","), fmt::join(layout.leaf_of_host, ","));
+  return Proofs::of_process().prove_once(key, std::move(*program), rank);
+}
+
 Result<const Plan*> PlanCache::plan_for(const std::string& algorithm, const Call& call) {
   const int root = has_root(call.collective) ? call.root : 0;
   auto& plan = plans_[PlanKey{algorithm, call.collective, root, call.in_place, true}];
   if (plan != nullptr) return plan.get();
-  AlgorithmOptions options;
-  options.root = root;
-  Result<Program> program = make_program(algorithm, call.collective, setting_.layout, options);
+  Result<ProvenProgram> program = proven_program(algorithm, call.collective, setting_.layout, root, setting_.rank);
   if (!program) return tl::unexpected(program.error());
   return keep(plan, compile_for(*program, call));
 }
@@ -140,7 +153,8 @@ Result<const Plan*> PlanCache::keep(std::unique_ptr<Plan>& place, Result<std::un
   return place.get();
 }
 
-Result<std::unique_ptr<Plan>> PlanCache::compile_for(const Program& program, const Call& call) {
+Result<std::unique_ptr<Plan>> PlanCache::compile_for(const ProvenProgram& proven, const Call& call) {
+  const Program& program = *proven;
   if (call.in_place ? !program.in_place : !program.out_of_place)
     return fail(ErrorCode::unsupported,
                 fmt::format("program {} cannot run {} place", program.name, call.in_place ? "in" : "out of"));
@@ -177,8 +191,8 @@ void PlanCache::set_rules(std::vector<SelectionRule> rules) {
   forget_choices();
 }
 
-void PlanCache::install(Program program) {
-  installed_.push_back(std::make_unique<Program>(std::move(program)));
+void PlanCache::install(ProvenProgram program) {
+  installed_.push_back(std::make_unique<ProvenProgram>(std::move(program)));
   forget_choices();
 }
 
@@ -190,17 +204,17 @@ bool PlanCache::fits(const Program& program, const Call& call, std::size_t bytes
          (call.in_place ? program.in_place : program.out_of_place);
 }
 
-const Program* PlanCache::program_for(const Call& call, std::size_t bytes) const {
+const ProvenProgram* PlanCache::program_for(const Call& call, std::size_t bytes) const {
   for (auto program = installed_.rbegin(); program != installed_.rend(); ++program)
-    if (fits(**program, call, bytes)) return program->get();
+    if (fits(***program, call, bytes)) return program->get();
   if (!settled_) return nullptr;
   const auto& own = setting_.own_rules;
   const bool decided = std::any_of(own.begin(), own.end(),
                                    [&](const SelectionRule& rule) { return rule.collective == call.collective; });
   // Neither order nor uneven blocks are what planned programs were made for.
   if (decided || setting_.reproducible || call.reduction.op == Operator::user || call.uneven) return nullptr;
-  for (const Program& program : setting_.planned.programs)
-    if (fits(program, call, bytes)) return &program;
+  for (const ProvenProgram& program : setting_.planned.programs)
+    if (fits(*program, call, bytes)) return &program;
   return nullptr;
 }
 

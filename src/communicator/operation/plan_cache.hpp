@@ -1,4 +1,5 @@
-// The plans of a communicator: chosen by the call, compiled on first use, kept. Owner's thread only.
+// The plans of a communicator: chosen by the call, compiled on first use from proven programs, kept. Owner's thread
+// only.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include "communicator/operation/link_table.hpp"
 #include "engine/call.hpp"
 #include "engine/plan.hpp"
+#include "program/check/proof.hpp"
 #include "selection/plan_folder.hpp"
 #include "selection/selection.hpp"
 
@@ -50,7 +52,7 @@ class PlanCache {
   /// Replaces all rules.
   void set_rules(std::vector<SelectionRule> rules);
   /// Runs a program instead of built-in ones, within its size range.
-  void install(Program program);
+  void install(ProvenProgram program);
 
   /// Forgets all plans, and the links they use.
   void clear();
@@ -64,13 +66,16 @@ class PlanCache {
   using PlanKey = std::tuple<std::string, Collective, int /*root*/, bool /*in place*/, bool /*sends*/>;
 
   void forget_choices();
-  const Program* program_for(const Call& call, std::size_t bytes) const;
+  const ProvenProgram* program_for(const Call& call, std::size_t bytes) const;
   bool fits(const Program& program, const Call& call, std::size_t bytes) const;
   Result<PreparedCall> choose_and_compile(const Call& call);
   Result<PreparedCall> prepare_point_to_point(const Call& call);
+  /// A built-in program, proven unless it was before.
+  Result<ProvenProgram> proven_program(const std::string& algorithm, Collective collective, const Layout& layout,
+                                       int root, int rank) const;
   Result<const Plan*> plan_for(const std::string& algorithm, const Call& call);
   bool can_reach() const { return pull_ && setting_.layout.hosts() == 1; }
-  Result<std::unique_ptr<Plan>> compile_for(const Program& program, const Call& call);
+  Result<std::unique_ptr<Plan>> compile_for(const ProvenProgram& program, const Call& call);
   static Result<const Plan*> keep(std::unique_ptr<Plan>& place, Result<std::unique_ptr<Plan>> compiled);
 
   Setting setting_;
@@ -78,7 +83,7 @@ class PlanCache {
   bool settled_ = false;
   bool pull_ = false;                 // every rank can read the memory of every other of its host
   std::vector<SelectionRule> rules_;  // by which programs are chosen
-  std::vector<std::unique_ptr<Program>> installed_;
+  std::vector<std::unique_ptr<ProvenProgram>> installed_;
   std::array<Cached, 64> choices_;
   std::map<PlanKey, std::unique_ptr<Plan>> plans_;
 };

@@ -26,9 +26,10 @@ struct Runnable {
   std::vector<Placement> placements;
 };
 
-Checked<Runnable> make_runnable(const Program& program, const CheckOptions& options) {
+Checked<Runnable> make_runnable(const Program& program, const CheckOptions& options,
+                                const Translations& symmetry = {}) {
   Runnable runnable;
-  auto parts = checking::gather_parts(program, options);
+  auto parts = checking::gather_parts(program, options, symmetry);
   if (!parts) return tl::unexpected(std::move(parts.error()));
   runnable.parts = *std::move(parts);
   auto graph = checking::build_graph(runnable.parts, options.slots);
@@ -50,23 +51,44 @@ Violation in_placement(Violation violation, Placement placement) {
 std::optional<Violation> check_placement(const Runnable& runnable, Placement placement,
                                          checking::ReductionFacts& outcome) {
   const auto& [parts, graph, order, placements] = runnable;
-  if (auto race = checking::check_races(parts, graph, order, placement))
-    return in_placement(*std::move(race), placement);
   auto found = checking::check_values_and_result(parts, graph, order, placement);
-  if (!found) return in_placement(std::move(found.error()), placement);
+  if (!found) return std::move(found.error());
   outcome.roundings = std::max(outcome.roundings, found->roundings);
   outcome.rank_order = outcome.rank_order && found->rank_order;
   outcome.ordered_operands = outcome.ordered_operands && found->ordered_operands;
   return std::nullopt;
 }
 
+CheckReport check_with(const Program& program, const CheckOptions& options, const Translations& symmetry) {
+  CheckReport report;
+  auto runnable = make_runnable(program, options, symmetry);
+  if (!runnable) {
+    report.violation = std::move(runnable.error());
+    return report;
+  }
+  auto races = checking::check_races(runnable->parts, runnable->graph, runnable->order, runnable->placements);
+  checking::ReductionFacts outcome;
+  for (std::size_t i = 0; i < races.size(); ++i) {
+    const Placement placement = runnable->placements[i];
+    report.violation = races[i] ? std::move(races[i]) : check_placement(*runnable, placement, outcome);
+    if (!report.violation) continue;
+    report.violation = in_placement(*std::move(report.violation), placement);
+    return report;
+  }
+  report.roundings = outcome.roundings;
+  report.rank_order = outcome.rank_order;
+  report.ordered_operands = outcome.ordered_operands;
+  return report;
+}
+
 using Marks = std::vector<std::vector<bool>>;
 
 Checked<Marks> find_marks(const Runnable& runnable) {
   Checked<Marks> marks;
-  for (const Placement placement : runnable.placements) {
-    if (auto race = checking::check_races(runnable.parts, runnable.graph, runnable.order, placement))
-      return tl::unexpected(in_placement(*std::move(race), placement));
+  auto races = checking::check_races(runnable.parts, runnable.graph, runnable.order, runnable.placements);
+  for (std::size_t i = 0; i < races.size(); ++i) {
+    const Placement placement = runnable.placements[i];
+    if (races[i]) return tl::unexpected(in_placement(*std::move(races[i]), placement));
     auto found = checking::find_completing_steps(runnable.parts, runnable.graph, runnable.order, placement);
     if (!found) return tl::unexpected(in_placement(std::move(found.error()), placement));
     if (placement != runnable.placements.front() && *found != *marks)
@@ -93,22 +115,10 @@ std::string Violation::to_string() const {
   return text + ": " + message;
 }
 
-CheckReport check(const Program& program, const CheckOptions& options) {
-  CheckReport report;
-  auto runnable = make_runnable(program, options);
-  if (!runnable) {
-    report.violation = std::move(runnable.error());
-    return report;
-  }
-  checking::ReductionFacts outcome;
-  for (const Placement placement : runnable->placements) {
-    report.violation = check_placement(*runnable, placement, outcome);
-    if (report.violation) return report;
-  }
-  report.roundings = outcome.roundings;
-  report.rank_order = outcome.rank_order;
-  report.ordered_operands = outcome.ordered_operands;
-  return report;
+CheckReport check(const Program& program, const CheckOptions& options) { return check_with(program, options, {}); }
+
+CheckReport check_translated(const Program& program, const Translations& symmetry, const CheckOptions& options) {
+  return check_with(program, options, symmetry);
 }
 
 std::optional<Violation> check_limits(const Program& program, const CheckOptions& options) {

@@ -6,9 +6,9 @@
 
 namespace tutti::checking {
 
-CellMap::CellMap(const ProgramParts& parts, Placement placement) {
+CellMap::CellMap(const ProgramParts& parts, Placement placement) : orbits_(parts.orbits) {
   const Shape& shape = parts.shape;
-  for (int rank = 0; rank < shape.ranks; ++rank) {
+  for (const int rank : orbits_.representatives()) {
     const int inputs = input_chunks(shape, rank);
     const int outputs = output_chunks(shape, rank);
     const bool aliased = placement == Placement::in_place && inputs > 0 && outputs > 0;
@@ -26,21 +26,14 @@ CellMap::CellMap(const ProgramParts& parts, Placement placement) {
       size_ += inputs + outputs;
     }
     bases.buffer[static_cast<std::size_t>(Buffer::scratch)] = size_;
-    size_ += parts.ranks[static_cast<std::size_t>(rank)].scratch_chunks;
+    size_ += parts.part_of(rank).scratch_chunks;
     bases_.push_back(bases);
   }
 }
 
-Located CellMap::locate(int rank, const Cells& cells, const Step& step, const StepEvent& event) const {
-  const int owner = cells.rank == kSelf ? rank : cells.rank;
-  const int first = first_cell(rank, cells);
-  if (is_chunkwise(step.kind)) return {owner, first + event.chunk, 1};
-  return {owner, first, cells.count};
-}
-
 bool CellMap::is_output(int owner, int cell) const {
   const int first = base(owner, Buffer::output);
-  return cell >= first && cell < first + bases_[static_cast<std::size_t>(owner)].outputs;
+  return cell >= first && cell < first + bases_of(owner).outputs;
 }
 
 int extent_of(const Shape& shape, int rank, Buffer buffer, int chunk) {

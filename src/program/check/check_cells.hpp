@@ -5,6 +5,8 @@
 //              reduce_scatter, scatter (at the root): output j is input rank * chunks + j.
 // The extent of a chunk is bound at the call, so two chunks may be taken for each other only if they are the same part
 // of the operation; that is their *extent*, a number. Scratch holds any.
+// With a symmetry there are the cells of the representatives. Who touches a cell of another rank does what he would do
+// to a cell of its representative if he were moved back with it.
 #pragma once
 
 #include <string>
@@ -19,28 +21,44 @@ enum class Placement { out_of_place, in_place };
 
 /// Consecutive cells that an event touches under one name.
 struct Located {
-  int owner;
-  int first;  // cell
+  int owner;  // a rank
+  int first;  // cell, of the owner's representative
   int count;
+  int move;  // takes the owner to its representative
 };
 
 class CellMap {
  public:
+  /// Keeps a reference to `parts`.
   CellMap(const ProgramParts& parts, Placement placement);
 
   int size() const { return size_; }
+  /// Of a representative.
   int cell(int rank, Buffer buffer, int chunk) const { return base(rank, buffer) + chunk; }
-  /// The first of `cells`, as a step of `rank` names them.
-  int first_cell(int rank, const Cells& cells) const {
-    return cell(cells.rank == kSelf ? rank : cells.rank, cells.buffer, cells.first);
-  }
-  /// A copy whose source and target fall together: it does nothing.
-  bool moves_onto_itself(int rank, const Step& step) const {
-    return step.kind == StepKind::copy && first_cell(rank, step.sources[0]) == first_cell(rank, step.targets[0]);
+  /// `cells`, as a step of a representative names them.
+  Located locate(int rank, const Cells& cells) const {
+    const int owner = cells.rank == kSelf ? rank : cells.rank;
+    const int move = orbits_.opposite(orbits_.move_of(owner));
+    return {owner, cell(owner, cells.buffer, orbits_.moved_chunk(cells.buffer, cells.first, move)), cells.count, move};
   }
   /// What an event of `rank` touches of `cells`: one chunk where its step goes chunk by chunk.
-  Located locate(int rank, const Cells& cells, const Step& step, const StepEvent& event) const;
-  /// True if the cell is (also) one of the owner's outputs.
+  Located locate(int rank, const Cells& cells, const StepEvent& event) const {
+    Located located = locate(rank, cells);
+    if (!is_chunkwise(event.what->kind)) return located;
+    located.first += event.chunk;
+    located.count = 1;
+    return located;
+  }
+  /// The first of `cells`, as a step of `rank` names them. Without a symmetry only.
+  int first_cell(int rank, const Cells& cells) const { return locate(rank, cells).first; }
+  /// A copy whose source and target fall together: it does nothing.
+  bool moves_onto_itself(int rank, const Step& step) const {
+    if (step.kind != StepKind::copy) return false;
+    const Located source = locate(rank, step.sources[0]);
+    const Located target = locate(rank, step.targets[0]);
+    return source.owner == target.owner && source.first == target.first;
+  }
+  /// True if the cell is (also) one of the outputs of the owner's representative.
   bool is_output(int owner, int cell) const;
 
  private:
@@ -48,11 +66,11 @@ class CellMap {
     int buffer[3];
     int outputs;
   };
-  int base(int rank, Buffer buffer) const {
-    return bases_[static_cast<std::size_t>(rank)].buffer[static_cast<std::size_t>(buffer)];
-  }
+  const Bases& bases_of(int rank) const { return bases_[static_cast<std::size_t>(orbits_.representative_index(rank))]; }
+  int base(int rank, Buffer buffer) const { return bases_of(rank).buffer[static_cast<std::size_t>(buffer)]; }
 
-  std::vector<Bases> bases_;
+  const Orbits& orbits_;
+  std::vector<Bases> bases_;  // by representative
   int size_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "program/check/check_parts.hpp"
+#include "program/translated_parts.hpp"
 
 namespace tutti::checking {
 namespace {
@@ -47,8 +48,8 @@ class Limits {
       : program_(program), parts_(parts), options_(options) {}
 
   Found check() {
-    for (int rank = 0; rank < parts_.shape.ranks; ++rank) {
-      const RankProgram& part = parts_.ranks[static_cast<std::size_t>(rank)];
+    for (const int rank : parts_.orbits.representatives()) {
+      const RankProgram& part = parts_.part_of(rank);
       for (std::size_t worker = 0; worker < part.workers.size(); ++worker) {
         place_ = {rank, static_cast<int>(worker), -1};
         if (Found found = check_worker(part, part.workers[worker])) return found;
@@ -157,7 +158,7 @@ class Limits {
       case Buffer::output:
         return output_chunks(parts_.shape, rank);
       default:
-        return parts_.ranks[static_cast<std::size_t>(rank)].scratch_chunks;
+        return parts_.part_of(rank).scratch_chunks;
     }
   }
 
@@ -194,7 +195,8 @@ class Limits {
   std::int64_t chunks_moved_ = 0;
 };
 
-Found check_shape(const Program& program, const CheckOptions& options) {
+/// `share`: one in so many ranks is looked at.
+Found check_shape(const Program& program, const CheckOptions& options, int share) {
   const Shape& shape = program.shape;
   const StepPosition whole;
   if (options.slots < 1) return out_of_limits(whole, fmt::format("{} slots; a channel has at least 1", options.slots));
@@ -214,7 +216,7 @@ Found check_shape(const Program& program, const CheckOptions& options) {
   const bool blocks_everywhere = shape.collective == Collective::all_gather ||
                                  shape.collective == Collective::reduce_scatter ||
                                  shape.collective == Collective::all_to_all;
-  const double cells = blocks_everywhere ? all_blocks : static_cast<double>(shape.ranks) * shape.chunks;
+  const double cells = (blocks_everywhere ? all_blocks : static_cast<double>(shape.ranks) * shape.chunks) / share;
   if (cells > static_cast<double>(options.max_cells))
     return out_of_limits(whole, fmt::format("{} ranks with {} chunks make more than {} cells", shape.ranks,
                                             shape.chunks, options.max_cells));
@@ -237,12 +239,13 @@ Found check_part_sizes(const RankProgram& part, int rank, std::int64_t& scratch,
 
 }  // namespace
 
-Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& options) {
-  if (Found found = check_shape(program, options)) return tl::unexpected(*std::move(found));
+Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& options, const Translations& symmetry) {
+  if (Found found = check_shape(program, options, symmetry.order())) return tl::unexpected(*std::move(found));
   ProgramParts parts;
   parts.shape = program.shape;
+  parts.orbits = Orbits(symmetry, program.shape);
   std::int64_t scratch = 0;
-  for (int rank = 0; rank < program.shape.ranks; ++rank) {
+  for (const int rank : parts.orbits.representatives()) {
     parts.first_worker.push_back(static_cast<int>(parts.workers.size()));
     parts.ranks.push_back(program.part(rank));
     if (Found found = check_part_sizes(parts.ranks.back(), rank, scratch, options))
@@ -251,6 +254,10 @@ Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& o
     for (int worker = 0; worker < workers; ++worker) parts.workers.push_back({rank, worker});
   }
   if (Found found = Limits(program, parts, options).check()) return tl::unexpected(*std::move(found));
+  for (const int representative : parts.orbits.representatives())
+    if (parts.orbits.moves() > 1)
+      if (const Status movable = check_translatable(parts.part_of(representative), parts.shape, symmetry); !movable)
+        return tl::unexpected(out_of_limits({representative, -1, -1}, movable.error().message));
   return parts;
 }
 

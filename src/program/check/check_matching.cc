@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <compare>
-#include <map>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace tutti::checking {
 namespace {
@@ -12,99 +16,167 @@ using Found = std::optional<Violation>;
 
 enum class FlowKind { data, notice };
 
-/// One FIFO sequence: data or signals from one rank to another on a channel.
+/// One FIFO sequence: data or signals from one rank to another on a channel. With a symmetry, the one of those moved to
+/// each other whose source is a representative.
 struct FlowKey {
   FlowKind kind;
   int source;
   int target;
   int channel;
 
-  auto operator<=>(const FlowKey&) const = default;
+  bool operator==(const FlowKey&) const = default;
 };
 
-/// Events at one end of a flow, all of one worker.
+struct HashOfKey {
+  std::size_t operator()(const FlowKey& key) const {
+    const auto number = [](int value) { return static_cast<std::uint64_t>(static_cast<unsigned>(value)); };
+    const std::uint64_t ends = number(key.source) << 32U | number(key.target);
+    const std::uint64_t rest = number(key.channel) << 1U | static_cast<std::uint64_t>(key.kind);
+    return static_cast<std::size_t>((ends * 0x9E3779B97F4A7C15ULL ^ rest * 0xC2B2AE3D27D4EB4FULL) >> 7U);
+  }
+};
+
+bool is_before(const FlowKey& a, const FlowKey& b) {
+  return std::tie(a.kind, a.source, a.target, a.channel) < std::tie(b.kind, b.source, b.target, b.channel);
+}
+
+/// Events at one end of a flow, all of one worker, as a list in order.
 struct FlowEnd {
   int worker = kNone;
-  std::vector<int> events;
+  int move = 0;  // the events happen moved so
+  int first = kNone;
+  int last = kNone;
+  int size = 0;
 };
 
 struct MessageFlow {
+  FlowKey key;
   FlowEnd giving;
   FlowEnd taking;
 };
 
 class Matching {
  public:
-  Matching(const ProgramParts& parts, int slots, EventGraph& graph) : parts_(parts), slots_(slots), graph_(graph) {}
+  Matching(const ProgramParts& parts, int slots, EventGraph& graph)
+      : parts_(parts),
+        slots_(slots),
+        graph_(graph),
+        next_given_(graph.events.size(), kNone),
+        next_taken_(graph.events.size(), kNone) {}
 
   Found link() {
-    for (int event = 0; event < graph_.size(); ++event)
-      if (Found found = collect(event)) return found;
-    for (const auto& [key, flow] : flows_) {
-      if (Found found = compare(key, flow)) return found;
-      link_flow(key, flow);
+    for (std::size_t worker = 0; worker < parts_.workers.size(); ++worker)
+      if (Found found = collect(static_cast<int>(worker))) return found;
+    const MessageFlow* wrong = nullptr;  // the first by its key: of several faults always the same one is reported
+    Found fault;
+    for (const MessageFlow& flow : flows_) {
+      if (Found found = compare(flow); !found) {
+        link_flow(flow);
+      } else if (wrong == nullptr || is_before(flow.key, wrong->key)) {
+        wrong = &flow;
+        fault = std::move(found);
+      }
     }
-    return std::nullopt;
+    return fault;
   }
 
  private:
-  Found collect(int event) {
-    const StepEvent& at = graph_.at(event);
-    const Worker& worker = parts_.worker(at.worker);
-    const Step& step = step_of(parts_, at);
-    const int rank = parts_.rank_of(at.worker);
-    if (receives(step.kind)) {
-      const FlowKey key{FlowKind::data, worker.recv_peer, rank, worker.channel};
-      if (Found found = add(flows_[key].taking, event, "receives from", worker.recv_peer)) return found;
+  /// Puts the events of a worker into the flows of its peers.
+  Found collect(int number) {
+    const Worker& worker = parts_.worker(number);
+    const int rank = parts_.rank_of(number);
+    int to_peer = kNone;  // flows, as indices
+    int from_peer = kNone;
+    const auto begin = graph_.first_event[static_cast<std::size_t>(number)];
+    const auto end = graph_.first_event[static_cast<std::size_t>(number) + 1];
+    for (int event = begin; event < end; ++event) {
+      const Step& step = *graph_.at(event).what;
+      Found found;
+      if (receives(step.kind)) {
+        if (from_peer == kNone) from_peer = flow_from(FlowKind::data, worker.recv_peer, rank, worker.channel);
+        found = take(from_peer, event, "receives from", worker.recv_peer);
+      }
+      if (!found && sends(step.kind)) {
+        if (to_peer == kNone) to_peer = flow_of({FlowKind::data, rank, worker.send_peer, worker.channel});
+        found = give(to_peer, event, "sends to", worker.send_peer);
+      }
+      if (step.kind == StepKind::signal)
+        found = give(flow_of({FlowKind::notice, rank, step.peer, worker.channel}), event, "signals", step.peer);
+      if (step.kind == StepKind::wait)
+        found = take(flow_from(FlowKind::notice, step.peer, rank, worker.channel), event, "waits for", step.peer);
+      if (found) return found;
     }
-    if (sends(step.kind)) {
-      const FlowKey key{FlowKind::data, rank, worker.send_peer, worker.channel};
-      if (Found found = add(flows_[key].giving, event, "sends to", worker.send_peer)) return found;
-    }
-    if (step.kind == StepKind::signal)
-      return add(flows_[{FlowKind::notice, rank, step.peer, worker.channel}].giving, event, "signals", step.peer);
-    if (step.kind == StepKind::wait)
-      return add(flows_[{FlowKind::notice, step.peer, rank, worker.channel}].taking, event, "waits for", step.peer);
     return std::nullopt;
   }
 
-  Found add(FlowEnd& end, int event, std::string_view verb, int peer) {
+  int flow_of(const FlowKey& key) {
+    const auto [place, is_new] = index_of_.try_emplace(key, static_cast<int>(flows_.size()));
+    if (is_new) flows_.push_back({key, {}, {}});
+    return place->second;
+  }
+
+  /// The flow from a peer to a representative: the one whose source is a representative, of which it is moved.
+  int flow_from(FlowKind kind, int peer, int rank, int channel) {
+    const int representative =
+        parts_.orbits.representatives()[static_cast<std::size_t>(parts_.orbits.representative_index(peer))];
+    const int back = parts_.orbits.opposite(parts_.orbits.move_of(peer));
+    const int flow = flow_of({kind, representative, parts_.orbits.moved_rank(rank, back), channel});
+    flows_[static_cast<std::size_t>(flow)].taking.move = back;
+    return flow;
+  }
+
+  Found give(int flow, int event, std::string_view verb, int peer) {
+    return add(flows_[static_cast<std::size_t>(flow)].giving, next_given_, event, verb, peer);
+  }
+  Found take(int flow, int event, std::string_view verb, int peer) {
+    return add(flows_[static_cast<std::size_t>(flow)].taking, next_taken_, event, verb, peer);
+  }
+
+  Found add(FlowEnd& end, std::vector<int>& next, int event, std::string_view verb, int peer) {
     const StepEvent& at = graph_.at(event);
     if (end.worker == kNone) end.worker = at.worker;
     if (end.worker != at.worker)
       return violation(event, fmt::format("{} rank {} on channel {}, as worker {} does: which comes first is not fixed",
                                           verb, peer, parts_.worker(at.worker).channel,
                                           parts_.workers[static_cast<std::size_t>(end.worker)].worker));
-    end.events.push_back(event);
+    (end.first == kNone ? end.first : next[static_cast<std::size_t>(end.last)]) = event;
+    end.last = event;
+    ++end.size;
     return std::nullopt;
   }
 
   /// Walks both ends step by step; afterwards they have equally many events, chunk beside chunk.
-  Found compare(const FlowKey& key, const MessageFlow& flow) const {
-    const auto& given = flow.giving.events;
-    const auto& taken = flow.taking.events;
-    std::size_t at = 0;
-    for (int number = 0; at < given.size() && at < taken.size(); ++number) {
-      const std::size_t gives = step_length(given, at);
-      const std::size_t takes = step_length(taken, at);
+  Found compare(const MessageFlow& flow) const {
+    int given = flow.giving.first;
+    int taken = flow.taking.first;
+    for (int number = 0; given != kNone && taken != kNone; ++number) {
+      const int gives = step_length(given, next_given_);
+      const int takes = step_length(taken, next_taken_);
       if (gives != takes)
-        return violation(given[at], fmt::format("send {} to rank {} on channel {} has {} chunks, but {} receives {}",
-                                                number, key.target, key.channel, gives, place(taken[at]), takes));
-      at += gives;
+        return violation(given,
+                         fmt::format("send {} to rank {} on channel {} has {} chunks, but {} receives {}", number,
+                                     flow.key.target, flow.key.channel, gives, place(taken, flow.taking.move), takes));
+      for (int i = 0; i < gives; ++i) {
+        given = next_given_[static_cast<std::size_t>(given)];
+        taken = next_taken_[static_cast<std::size_t>(taken)];
+      }
     }
-    if (at < given.size()) return unmatched_giving(key, given[at], taken.size());
-    if (at < taken.size()) return unmatched_taking(key, taken[at], given.size());
-    return std::nullopt;
+    if (given != kNone) return unmatched_giving(flow.key, given, flow.taking.size);
+    if (taken == kNone) return std::nullopt;
+    FlowKey seen = flow.key;  // by the representative that takes
+    seen.source = parts_.orbits.moved_rank(seen.source, parts_.orbits.opposite(flow.taking.move));
+    return unmatched_taking(seen, taken, flow.giving.size);
   }
 
-  std::size_t step_length(const std::vector<int>& events, std::size_t begin) const {
-    const int step = graph_.at(events[begin]).step;
-    std::size_t end = begin;
-    while (end < events.size() && graph_.at(events[end]).step == step) ++end;
-    return end - begin;
+  /// Events of the same step, from `event` on.
+  int step_length(int event, const std::vector<int>& next) const {
+    const int step = graph_.at(event).step;
+    int length = 0;
+    for (; event != kNone && graph_.at(event).step == step; event = next[static_cast<std::size_t>(event)]) ++length;
+    return length;
   }
 
-  Violation unmatched_giving(const FlowKey& key, int event, std::size_t taken) const {
+  Violation unmatched_giving(const FlowKey& key, int event, int taken) const {
     if (key.kind == FlowKind::notice)
       return violation(event, fmt::format("signals rank {} on channel {}, which waits for only {} signals there",
                                           key.target, key.channel, taken));
@@ -112,7 +184,7 @@ class Matching {
                                         key.target, key.channel, taken));
   }
 
-  Violation unmatched_taking(const FlowKey& key, int event, std::size_t given) const {
+  Violation unmatched_taking(const FlowKey& key, int event, int given) const {
     if (key.kind == FlowKind::notice)
       return violation(event, fmt::format("waits for rank {} on channel {}, which sends only {} signals there",
                                           key.source, key.channel, given));
@@ -120,12 +192,24 @@ class Matching {
                                         key.source, key.channel, given));
   }
 
-  void link_flow(const FlowKey& key, const MessageFlow& flow) {
-    const auto slots = static_cast<std::size_t>(slots_);
-    for (std::size_t i = 0; i < flow.giving.events.size(); ++i) {
-      connect(flow.giving.events[i], graph_.message_to, flow.taking.events[i], graph_.message_from);
-      if (key.kind == FlowKind::data && i >= slots)
-        connect(flow.taking.events[i - slots], graph_.slot_to, flow.giving.events[i], graph_.slot_from);
+  void link_flow(const MessageFlow& flow) {
+    const int move = flow.taking.move;
+    const int back = parts_.orbits.opposite(move);
+    int given = flow.giving.first;
+    int taken = flow.taking.first;
+    int waiting = kNone;  // the send that needs the slot of the receive at hand
+    for (int i = 0; given != kNone; ++i) {
+      connect(given, graph_.message_to, taken, graph_.message_from);
+      graph_.to_move[static_cast<std::size_t>(given)] = move;
+      graph_.from_move[static_cast<std::size_t>(taken)] = back;
+      given = next_given_[static_cast<std::size_t>(given)];
+      taken = next_taken_[static_cast<std::size_t>(taken)];
+      if (i + 1 == slots_) waiting = given;
+    }
+    if (flow.key.kind != FlowKind::data) return;
+    for (taken = flow.taking.first; waiting != kNone; taken = next_taken_[static_cast<std::size_t>(taken)]) {
+      connect(taken, graph_.slot_to, waiting, graph_.slot_from);
+      waiting = next_given_[static_cast<std::size_t>(waiting)];
     }
   }
 
@@ -138,12 +222,19 @@ class Matching {
     return broken(Violation::Rule::matching, place_of(parts_, graph_.at(event)), std::move(message));
   }
 
-  std::string place(int event) const { return describe(place_of(parts_, graph_.at(event))); }
+  std::string place(int event, int move) const {
+    StepPosition place = place_of(parts_, graph_.at(event));
+    place.rank = parts_.orbits.moved_rank(place.rank, move);
+    return describe(place);
+  }
 
   const ProgramParts& parts_;
   const int slots_;
   EventGraph& graph_;
-  std::map<FlowKey, MessageFlow> flows_;
+  std::vector<MessageFlow> flows_;
+  std::unordered_map<FlowKey, int, HashOfKey> index_of_;
+  std::vector<int> next_given_;  // per event, the next of its flow
+  std::vector<int> next_taken_;
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
-// All ranks' parts of a program side by side, workers numbered through, and the words in which the checker speaks of
-// them. Internal to the checker and to plans (mscclpp_plan.hpp). `gather_parts` applies the rule `limits`: whatever it
-// returns has every rank, buffer, chunk, peer and dependency in range and every step in the shape its kind demands, so
-// later rules index freely.
+// The parts of a program side by side, workers numbered through, and the words in which the checker speaks of them: the
+// parts of all ranks, or of the representatives if the others' are theirs, moved (check_orbits.hpp). Internal to the
+// checker and to plans (mscclpp_plan.hpp). `gather_parts` applies the rule `limits`: whatever it returns has every
+// rank, buffer, chunk, peer and dependency in range and every step in the shape its kind demands, so later rules index
+// freely.
 #pragma once
 
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "program/check/check.hpp"
+#include "program/check/check_orbits.hpp"
 #include "program/program.hpp"
 
 namespace tutti::checking {
@@ -30,18 +32,25 @@ struct ProgramParts {
   };
 
   Shape shape;
-  std::vector<RankProgram> ranks;
-  std::vector<WorkerId> workers;  // of all ranks, in order
-  std::vector<int> first_worker;  // of each rank, as an index into `workers`
+  Orbits orbits;
+  std::vector<RankProgram> ranks;  // the representatives' parts; without a symmetry every rank is a representative
+  std::vector<WorkerId> workers;   // of all representatives, in order
+  std::vector<int> first_worker;   // of each representative, as an index into `workers`
+
+  const RankProgram& part_of(int representative) const {
+    return ranks[static_cast<std::size_t>(orbits.representative_index(representative))];
+  }
 
   const Worker& worker(int number) const {
     const WorkerId& id = workers[static_cast<std::size_t>(number)];
-    return ranks[static_cast<std::size_t>(id.rank)].workers[static_cast<std::size_t>(id.worker)];
+    return part_of(id.rank).workers[static_cast<std::size_t>(id.worker)];
   }
   int rank_of(int number) const { return workers[static_cast<std::size_t>(number)].rank; }
 };
 
-Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& options);
+/// With a symmetry, the parts of the representatives alone are looked at.
+Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& options,
+                                   const Translations& symmetry = {});
 
 /// Arithmetic happens in this collective; in a barrier it is an arithmetic of nothing.
 inline bool combines(Collective collective) { return reduces(collective) || collective == Collective::barrier; }

@@ -10,7 +10,9 @@
 
 namespace tutti::checking {
 
-std::optional<Violation> check_races(const ProgramParts& parts, const EventGraph& graph, const std::vector<int>& order,
-                                     Placement placement);
+/// The first violation in each of the placements.
+std::vector<std::optional<Violation>> check_races(const ProgramParts& parts, const EventGraph& graph,
+                                                  const std::vector<int>& order,
+                                                  const std::vector<Placement>& placements);
 
 }  // namespace tutti::checking

@@ -53,6 +53,37 @@ int ValueTable::combine(std::span<const int> operands) {
   return static_cast<int>(values_.size()) - 1;
 }
 
+int ValueTable::add_moved(int value, const Orbits& orbits, int move) {
+  Value result = (*this)[value];
+  result.extent = orbits.moved_extent(result.extent, move);
+  if (result.ranks == 1) {
+    result.lowest = result.highest = orbits.moved_rank(result.lowest, move);
+    result.is_chain = result.lowest == 0;
+  } else {
+    result.is_chain = result.is_ordered = false;  // what one rank does in rank order, those it is moved to do not
+    if (result.ranks < ranks_) move_members(result, orbits, move);
+  }
+  values_.push_back(result);
+  return static_cast<int>(values_.size()) - 1;
+}
+
+void ValueTable::move_members(Value& value, const Orbits& orbits, int move) {
+  const std::size_t members = sets_.size();
+  sets_.resize(members + words_, 0);
+  int lowest = ranks_;
+  int highest = -1;
+  for (std::size_t word = 0; word < words_; ++word)
+    for (std::uint64_t rest = sets_[value.members + word]; rest != 0; rest &= rest - 1) {
+      const int rank = orbits.moved_rank(static_cast<int>(word * 64) + std::countr_zero(rest), move);
+      sets_[members + word_of(rank)] |= bit_of(rank);
+      lowest = std::min(lowest, rank);
+      highest = std::max(highest, rank);
+    }
+  value.members = members;
+  value.lowest = lowest;
+  value.highest = highest;
+}
+
 int ValueTable::common_rank(int left, int right) const {
   const Value& a = (*this)[left];
   const Value& b = (*this)[right];

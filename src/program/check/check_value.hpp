@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "program/check/check_orbits.hpp"
+
 namespace tutti::checking {
 
 struct Value {
@@ -33,6 +35,8 @@ class ValueTable {
   /// operands[0] op operands[1] op ..., rounded once. All have one extent; where contributions are counted twice the
   /// set keeps them once.
   int combine(std::span<const int> operands);
+  /// What the value is on ranks that are moved by `move`.
+  int add_moved(int value, const Orbits& orbits, int move);
   /// The lowest rank that contributes to both; -1 if none.
   int common_rank(int left, int right) const;
   /// "0-2, 5": the ranks that contribute, or those that do not.
@@ -41,6 +45,7 @@ class ValueTable {
 
  private:
   std::string list(int value, bool members) const;
+  void move_members(Value& value, const Orbits& orbits, int move);
 
   int ranks_;
   std::size_t words_;  // per set

@@ -36,7 +36,7 @@ class SymbolicRun {
         held_(static_cast<std::size_t>(cells_.size()), kNone),
         writer_(static_cast<std::size_t>(cells_.size()), kNone),
         sent_(graph.events.size(), kNone) {
-    for (int rank = 0; rank < shape_.ranks; ++rank)
+    for (const int rank : parts.orbits.representatives())
       for (int chunk = 0; chunk < input_chunks(shape_, rank); ++chunk)
         held_[index(cells_.cell(rank, Buffer::input, chunk))] =
             values_.add_contribution(rank, extent_of(shape_, rank, Buffer::input, chunk));
@@ -52,7 +52,7 @@ class SymbolicRun {
 
   Checked<ReductionFacts> outcome() const {
     ReductionFacts outcome;
-    for (int rank = 0; rank < shape_.ranks; ++rank)
+    for (const int rank : parts_.orbits.representatives())
       for (int chunk = 0; chunk < output_chunks(shape_, rank); ++chunk) {
         if (Found found = check_output(rank, chunk)) return tl::unexpected(*std::move(found));
         const Value& value = values_[held_[index(cells_.cell(rank, Buffer::output, chunk))]];
@@ -61,6 +61,8 @@ class SymbolicRun {
         outcome.rank_order = outcome.rank_order && value.is_chain;
         outcome.ordered_operands = outcome.ordered_operands && value.is_ordered;
       }
+    // The representatives' order of operands is not that of the ranks they are moved to.
+    if (reduces(shape_.collective) && parts_.orbits.moves() > 1) outcome.rank_order = outcome.ordered_operands = false;
     return outcome;
   }
 
@@ -98,7 +100,8 @@ class SymbolicRun {
   /// What the step brings together for its i-th chunk, from left to right.
   Found gather_operands(int event, const Step& step, int i) {
     operands_.clear();
-    if (receives(step.kind)) operands_.push_back(sent_[index(graph_.message_from[index(event)])]);
+    if (receives(step.kind))
+      operands_.push_back(translated(sent_[index(graph_.message_from[index(event)])], graph_.from_move[index(event)]));
     for (const Cells& source : step.sources)
       if (Found found = load(event, source, offset(event, step, i))) return found;
     if (step.local_first) std::swap(operands_[0], operands_[1]);
@@ -107,17 +110,20 @@ class SymbolicRun {
 
   Found load(int event, const Cells& cells, int chunk) {
     const int rank = rank_of(event);
-    const int owner = cells.rank == kSelf ? rank : cells.rank;
-    const int value = held_[index(cells_.cell(owner, cells.buffer, cells.first + chunk))];
-    if (value == kNone)
+    const Located located = cells_.locate(rank, cells);
+    const int held = held_[index(located.first + chunk)];
+    if (held == kNone)
       return violation(event, fmt::format("reads {}, which nothing has written", describe(cells, chunk, rank)));
-    const int extent = extent_of(shape_, owner, cells.buffer, cells.first + chunk);
+    const int value = translated(held, parts_.orbits.opposite(located.move));
+    const int extent = extent_of(shape_, located.owner, cells.buffer, cells.first + chunk);
     if (extent != kNone && extent != values_[value].extent)
       return violation(event, fmt::format("reads {} as {}, but it holds {}", describe(cells, chunk, rank),
                                           describe_extent(shape_, extent), describe_value(value)));
     operands_.push_back(value);
     return std::nullopt;
   }
+
+  int translated(int value, int move) { return move == 0 ? value : values_.add_moved(value, parts_.orbits, move); }
 
   Found check_operands(int event, const Step& step) {
     if (operands_.size() > 1 && !combines(shape_.collective))
@@ -150,8 +156,9 @@ class SymbolicRun {
 
   Found store(int event, const Cells& cells, int chunk, int value) {
     const int rank = rank_of(event);
-    const int owner = cells.rank == kSelf ? rank : cells.rank;
-    const int cell = cells_.cell(owner, cells.buffer, cells.first + chunk);
+    const Located located = cells_.locate(rank, cells);
+    const int owner = located.owner;
+    const int cell = located.first + chunk;
     const int extent = extent_of(shape_, owner, cells.buffer, cells.first + chunk);
     if (cells.buffer == Buffer::input && !cells_.is_output(owner, cell))
       return violation(event, fmt::format("writes {} input: {} is no output", owner == rank ? "its" : "another rank's",
@@ -159,7 +166,7 @@ class SymbolicRun {
     if (extent != kNone && extent != values_[value].extent)
       return violation(event, fmt::format("stores {} in {}, the place of {}", describe_value(value),
                                           describe(cells, chunk, rank), describe_extent(shape_, extent)));
-    held_[index(cell)] = value;
+    held_[index(cell)] = translated(value, located.move);
     writer_[index(cell)] = event;
     return std::nullopt;
   }
@@ -168,11 +175,11 @@ class SymbolicRun {
     const int cell = cells_.cell(rank, Buffer::output, chunk);
     const int value = held_[index(cell)];
     const int extent = extent_of(shape_, rank, Buffer::output, chunk);
-    const std::string expected = describe_extent(shape_, extent);
     StepPosition place{rank, -1, -1};
     if (value == kNone)
-      return broken(Violation::Rule::result, place,
-                    fmt::format("output {} is never written; {} belongs there", chunk, expected));
+      return broken(
+          Violation::Rule::result, place,
+          fmt::format("output {} is never written; {} belongs there", chunk, describe_extent(shape_, extent)));
     const bool right =
         combines(shape_.collective) ? values_.is_complete(value) : values_[value].lowest == origin_of(shape_, chunk);
     if (right && values_[value].extent == extent) return std::nullopt;
@@ -183,7 +190,7 @@ class SymbolicRun {
                                 describe_value(value), values_.list_missing(value)));
     return broken(Violation::Rule::result, place,
                   fmt::format("rank {}'s output {} ends with {} instead of {} from rank {}", rank, chunk,
-                              describe_value(value), expected, origin_of(shape_, chunk)));
+                              describe_value(value), describe_extent(shape_, extent), origin_of(shape_, chunk)));
   }
 
   std::string describe_value(int value) const {

@@ -432,8 +432,8 @@ std::vector<RankProgram> read_representatives(const JsonValue& value, const Prog
     representatives.push_back(expand(PartReader(shape, rank, rank, proof_budget, one_sided).read(entry), rank));
     for (const Worker& worker : representatives.back().workers) steps += static_cast<std::int64_t>(worker.steps.size());
     if (steps > kMaxStepsOfRank) entry.fail(fmt::format("more than {} steps of all homes", kMaxStepsOfRank));
-    if (Status movable = check_translatable(representatives.back(), shape); !movable)
-      entry.fail(movable.error().message);
+    if (Status ok = check_translatable(representatives.back(), shape, program.symmetry); !ok)
+      entry.fail(ok.error().message);
   }
   return representatives;
 }

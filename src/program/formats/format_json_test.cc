@@ -171,7 +171,6 @@ TEST(NativeFile, RefusesPartsThatCannotBeMoved) {
   EXPECT_TRUE(load_json(file("[1, 3], [3, 2]", two)));
   expect_errors({{file("[1, 3], [3, 2]", R"({"input": 3, "count": 2})"),
                   {"line 2", "homes[0]: worker 0, step 0: 2 chunks from 3 on are not of one block"}},
-                 {file("[1, 6]", R"({"input": 0})", "all_reduce"), {"2 chunks are no blocks of 6 ranks"}},
                  {file("[1, 3]", two), {"homes: 1 entries; moved_by leaves 2 homes of 6 ranks"}},
                  {file("[1, 4]", two), {"moved_by[0]: [1,4] is no digit of 6 ranks"}},
                  {file("[1, 3], [2, 2]", two), {"moved_by[1]: [2,2] is no digit of 6 ranks above a stride of 3"}},

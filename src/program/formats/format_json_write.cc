@@ -223,7 +223,8 @@ Result<std::string> save_translated(const Program& program) {
   for (int rank = 0; rank < ranks; ++rank) {
     if (symmetry.representative_of(rank) != rank) continue;
     const RankProgram part = program.part(rank);
-    if (Status movable = check_translatable(part, program.shape); !movable) return tl::unexpected(movable.error());
+    if (Status movable = check_translatable(part, program.shape, symmetry); !movable)
+      return tl::unexpected(movable.error());
     const auto pattern = fold_part(part);
     if (!pattern) return tl::unexpected(pattern.error());
     json["homes"].push_back(PartWriter(ranks, rank, rank).write(*pattern));
