@@ -1,5 +1,6 @@
 // Bruck's algorithms: ceil(log2(ranks)) rounds, in each of which a rank sends many blocks to one peer as one message.
 #include <algorithm>
+#include <utility>
 
 #include "algorithm/families.hpp"
 #include "algorithm/patterns.hpp"
@@ -20,6 +21,8 @@ void all_gather(PartBuilder& part) {
     round.sender.send(part_of(held, 0, blocks));
     round.receiver.recv(part_of(held, distance, blocks));
   }
+  // For all rounds at once, so that ranks do not differ by the rounds that each of the two copies waits for.
+  part.local().await(held);
   part.local().copy(part_of(held, 0, ranks - rank), output(rank, ranks - rank));
   if (rank > 0) part.local().copy(part_of(held, ranks - rank, rank), output(0, rank));
 }
@@ -60,10 +63,12 @@ bool bruck_supports(Collective collective, const Layout&) {
 
 Result<Program> make_bruck(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
   const Shape shape = shape_of(collective, layout, options);
+  Likeness likeness = all_alike(shape);
   // What all_gather turns into place at the end goes around the end of the buffer at another block on each rank.
+  likeness.chunk_by_chunk = true;
   return assemble({.name = "bruck",
                    .shape = shape,
-                   .likeness = collective == Collective::all_to_all ? all_alike(shape) : Likeness{},
+                   .likeness = std::move(likeness),
                    .emit = collective == Collective::all_gather ? all_gather : all_to_all},
                   options.instances);
 }

@@ -26,6 +26,14 @@ Step make_notice(StepKind kind, int peer) {
 
 }  // namespace
 
+template <typename Visit>
+void PartBuilder::for_own(const std::vector<Cells>& cells, Visit visit) {
+  for (const Cells& range : cells) {
+    if (range.rank != kSelf && range.rank != rank_) continue;
+    for (int i = 0; i < range.count; ++i) visit(history_of(range.buffer, range.first + i));
+  }
+}
+
 void WorkerRef::send(Cells source) const { builder_->add(index_, make_step(StepKind::send, {source}, {})); }
 
 void WorkerRef::recv(Cells target) const { builder_->add(index_, make_step(StepKind::recv, {}, {target})); }
@@ -52,6 +60,13 @@ void WorkerRef::copy(Cells source, Cells target) const {
 
 void WorkerRef::reduce(std::vector<Cells> sources, std::vector<Cells> targets, bool completes) const {
   builder_->add(index_, make_step(StepKind::reduce, std::move(sources), std::move(targets), {.completes = completes}));
+}
+
+void WorkerRef::await(Cells cells) const {
+  Step step;
+  builder_->for_own({cells},
+                    [&](PartBuilder::History& cell) { builder_->order_after(index_, cell.writer, step.after); });
+  builder_->part_.workers[static_cast<std::size_t>(index_)].steps.push_back(std::move(step));
 }
 
 void WorkerRef::signal(int peer) const { builder_->add(index_, make_notice(StepKind::signal, peer)); }
@@ -89,14 +104,6 @@ PartBuilder::History& PartBuilder::history_of(Buffer buffer, int chunk) {
   if (buffer == Buffer::output) return output_.at(static_cast<std::size_t>(chunk));
   const int alias = in_place_ ? aliased_output(shape_, rank_, chunk) : -1;
   return alias >= 0 ? output_.at(static_cast<std::size_t>(alias)) : input_.at(static_cast<std::size_t>(chunk));
-}
-
-template <typename Visit>
-void PartBuilder::for_own(const std::vector<Cells>& cells, Visit visit) {
-  for (const Cells& range : cells) {
-    if (range.rank != kSelf && range.rank != rank_) continue;
-    for (int i = 0; i < range.count; ++i) visit(history_of(range.buffer, range.first + i));
-  }
 }
 
 void PartBuilder::order_after(int worker, const Dependency& earlier, std::vector<Dependency>& after) const {

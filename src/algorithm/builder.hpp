@@ -44,6 +44,8 @@ class WorkerRef {
   void recv_reduce_copy_send(Cells source, Cells target, Fold fold) const;
   void copy(Cells source, Cells target) const;
   void reduce(std::vector<Cells> sources, std::vector<Cells> targets, bool completes) const;
+  /// A step that does nothing, after whatever was told to write `cells`.
+  void await(Cells cells) const;
   void signal(int peer) const;
   void wait(int peer) const;
 

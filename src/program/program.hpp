@@ -148,6 +148,7 @@ int chunks_of_vector(const Shape& shape);
 struct Likeness {
   Translations translations{};
   std::vector<int> position_of{};  // by rank; empty: a rank's position is its number
+  bool chunk_by_chunk = false;     // once copies between scratch and a buffer are taken for one copy of each chunk
 };
 
 struct Program {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -117,23 +118,84 @@ int position_in(const Program& program, int rank) {
                                                                           : rank;
 }
 
+/// Whether the step copies several chunks that cannot overlap: scratch is nobody's input or output.
+bool splits(const Step& step) {
+  constexpr int kMost = 1 << 16;
+  if (step.kind != StepKind::copy || step.sources.size() != 1 || step.targets.size() != 1) return false;
+  const Cells& source = step.sources[0];
+  const Cells& target = step.targets[0];
+  return source.count == target.count && source.count > 1 && source.count <= kMost && source.rank == kSelf &&
+         target.rank == kSelf && (source.buffer == Buffer::scratch) != (target.buffer == Buffer::scratch);
+}
+
+/// Nothing else happens in a worker between the chunks of a copy, so that neither order nor values change.
+void split_copies(RankProgram& part) {
+  std::vector<std::vector<int>> last_piece(part.workers.size());  // of each step
+  for (std::size_t worker = 0; worker < part.workers.size(); ++worker) {
+    std::vector<Step> pieces;
+    for (const Step& step : part.workers[worker].steps) {
+      const int count = splits(step) ? step.sources[0].count : 1;
+      for (int i = 0; i < count; ++i) {
+        Step& piece = pieces.emplace_back(step);
+        if (count == 1) break;
+        piece.sources[0] = {kSelf, step.sources[0].buffer, step.sources[0].first + i, 1};
+        piece.targets[0] = {kSelf, step.targets[0].buffer, step.targets[0].first + i, 1};
+        if (i > 0) piece.after.clear();
+      }
+      last_piece[worker].push_back(static_cast<int>(pieces.size()) - 1);
+    }
+    part.workers[worker].steps = std::move(pieces);
+  }
+  for (Worker& worker : part.workers)
+    for (Step& step : worker.steps)
+      for (Dependency& earlier : step.after) {
+        const auto of = static_cast<std::size_t>(earlier.worker), at = static_cast<std::size_t>(earlier.step);
+        if (of < last_piece.size() && at < last_piece[of].size()) earlier.step = last_piece[of][at];
+      }
+}
+
+/// Whoever comes after a step comes after the earlier ones of its worker, too.
+void drop_known_dependencies(RankProgram& part) {
+  for (Worker& worker : part.workers) {
+    std::map<int, int> known;  // by worker, the last step that this one comes after
+    for (Step& step : worker.steps) {
+      const auto is_known = [&](const Dependency& earlier) {
+        const auto found = known.find(earlier.worker);
+        return found != known.end() && found->second >= earlier.step;
+      };
+      step.after.erase(std::remove_if(step.after.begin(), step.after.end(), is_known), step.after.end());
+      for (const Dependency& earlier : step.after)
+        known[earlier.worker] = std::max(known[earlier.worker], earlier.step);
+    }
+  }
+}
+
+std::vector<int> inverse_of(const std::vector<int>& position_of, int ranks) {
+  std::vector<int> rank_at(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank)
+    rank_at[static_cast<std::size_t>(position_of.empty() ? rank : position_of[static_cast<std::size_t>(rank)])] = rank;
+  return rank_at;
+}
+
 }  // namespace
 
 Program by_position(const Program& program) {
-  const std::vector<int>& position_of = program.likeness.position_of;
-  if (position_of.empty()) return program;
-  std::vector<int> rank_at(position_of.size());
-  for (std::size_t rank = 0; rank < position_of.size(); ++rank)
-    rank_at[static_cast<std::size_t>(position_of[rank])] = static_cast<int>(rank);
   Program by_position = program;
-  if (has_root(program.shape.collective))
-    by_position.shape.root = position_of[static_cast<std::size_t>(program.shape.root)];
-  by_position.part = [program, rank_at](int position) {
+  const bool renumbers = !program.likeness.position_of.empty();
+  if (!renumbers && !program.likeness.chunk_by_chunk) return by_position;
+  if (has_root(program.shape.collective)) by_position.shape.root = position_in(program, program.shape.root);
+  by_position.part = [program, renumbers,
+                      rank_at = inverse_of(program.likeness.position_of, program.shape.ranks)](int position) {
     RankProgram part = program.part(rank_at[static_cast<std::size_t>(position)]);
+    if (program.likeness.chunk_by_chunk) {
+      split_copies(part);
+      drop_known_dependencies(part);
+    }
     const bool whole_vector = program.shape.collective == Collective::all_reduce;
-    renumber(
-        part, [&](int rank) { return position_in(program, rank); },
-        [&](Buffer buffer) { return whole_vector ? 0 : chunks_of_block(program.shape, buffer); });
+    if (renumbers)
+      renumber(
+          part, [&](int rank) { return position_in(program, rank); },
+          [&](Buffer buffer) { return whole_vector ? 0 : chunks_of_block(program.shape, buffer); });
     return part;
   };
   return by_position;

@@ -24,7 +24,8 @@ std::function<RankProgram(int rank)> translated_parts(std::vector<RankProgram> r
                                                       const Translations& translations);
 
 /// The program with ranks numbered by their positions, and blocks that belong to ranks with them; chunks of the whole
-/// vector (all_reduce) stay. It is right if and only if the program is.
+/// vector (all_reduce) stay; and with copies chunk by chunk, if the likeness says so. It is right if and only if the
+/// program is.
 Program by_position(const Program& program);
 
 }  // namespace tutti

@@ -15,11 +15,13 @@ namespace {
 constexpr int kMostRanksInFull = 256;
 constexpr std::int64_t kMostChunksInFull = 1 << 22;  // moved by programs of more ranks
 
-Error wrong(const Program& program, const Violation& violation, std::string_view why = "") {
+Error wrong(const Program& program, const Violation& violation, std::string_view judgement = "is wrong",
+            std::string_view remark = "") {
   Error error;
   error.code = ErrorCode::invalid_argument;
-  error.message = fmt::format("program {} of {} over {} ranks is wrong: {}{}", program.name,
-                              name_of(program.shape.collective), program.shape.ranks, violation.to_string(), why);
+  error.message =
+      fmt::format("program {} of {} over {} ranks {}: {}{}", program.name, name_of(program.shape.collective),
+                  program.shape.ranks, judgement, violation.to_string(), remark);
   error.peer = violation.rank;
   if (violation.worker >= 0) error.step = fmt::format("worker {} step {}", violation.worker, violation.step);
   return error;
@@ -61,9 +63,11 @@ std::optional<Claim> claim_of(const Program& program, int rank) {
   const bool moved = program.symmetry.order() > 1;
   const Translations& translations = moved ? program.symmetry : program.likeness.translations;
   if (translations.order() < 2 || !writes_ranks(translations, program.shape.ranks)) return std::nullopt;
-  if (moved || program.likeness.position_of.empty()) return Claim{program, translations, rank};
-  if (!is_permutation(program.likeness.position_of, program.shape.ranks)) return std::nullopt;
-  return Claim{by_position(program), translations, program.likeness.position_of[static_cast<std::size_t>(rank)]};
+  if (moved) return Claim{program, translations, rank};
+  const std::vector<int>& position_of = program.likeness.position_of;
+  if (position_of.empty()) return Claim{by_position(program), translations, rank};
+  if (!is_permutation(position_of, program.shape.ranks)) return std::nullopt;
+  return Claim{by_position(program), translations, position_of[static_cast<std::size_t>(rank)]};
 }
 
 std::optional<Claim> find_claim(const Program& program, int rank) {
@@ -80,23 +84,24 @@ Status prove_in_full(const Program& program) {
   if (many) options.max_cells = kMostChunksInFull;
   const CheckReport report = check(program, options);
   if (report.ok()) return {};
-  const bool too_large = many && report.violation->rule == Violation::Rule::limits;
-  return tl::unexpected(
-      wrong(program, *report.violation,
-            too_large ? " (its parts are not those of a few ranks, moved, so that all were looked at)" : ""));
+  const bool too_large =
+      many && report.violation->message.find(fmt::format("more than {} c", kMostChunksInFull)) != std::string::npos;
+  if (!too_large) return tl::unexpected(wrong(program, *report.violation));
+  return tl::unexpected(wrong(program, *report.violation, "is too large to be proven",
+                              ", and its parts are not those of a few ranks, moved"));
 }
 
 Status prove_whole(const Program& program, const std::optional<Claim>& claim) {
   if (!claim) return prove_in_full(program);
   const CheckReport report = check_translated(claim->by_position, claim->translations);
-  if (!report.ok()) return tl::unexpected(wrong(program, *report.violation, numbering_of(program)));
+  if (!report.ok()) return tl::unexpected(wrong(program, *report.violation, "is wrong", numbering_of(program)));
   return {};
 }
 
 Status prove_part(const Program& program, const std::optional<Claim>& claim) {
   if (!claim) return {};
   if (const auto differs = check_part(claim->by_position, claim->translations, claim->position))
-    return tl::unexpected(wrong(program, *differs, numbering_of(program)));
+    return tl::unexpected(wrong(program, *differs, "is wrong", numbering_of(program)));
   return {};
 }
 
