@@ -55,7 +55,7 @@ std::string name_seconds(double seconds) {
   return seconds < 10 ? fmt::format("{:.2g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
-Attendance::Answer Attendance::add(JoinRequest request, const std::string& from) {
+Attendance::Reply Attendance::add(JoinRequest request, const std::string& from) {
   if (!can_be(request))
     return {Admission::mismatch,
             fmt::format("the process at {} says it is rank {} of {} ranks", from, request.rank, request.size)};

@@ -28,13 +28,13 @@ class Attendance {
     duplicate,  // that rank is here already: the newcomer is turned away, the others are not concerned
     mismatch,   // ranks disagree about the job: it cannot start
   };
-  struct Answer {
+  struct Reply {
     Admission admission = Admission::joined;
     std::string why;  // names both sides
   };
 
   /// `from` is where the rank connects from, for messages.
-  Answer add(JoinRequest request, const std::string& from);
+  Reply add(JoinRequest request, const std::string& from);
 
   /// A newcomer, which the caller names by `key`; later, its blob.
   void add_newcomer(std::uint64_t key);

@@ -159,7 +159,7 @@ void StoreLoop::admit(Id id, StoreConnection& connection, JoinRequest request) {
   if (request.rank == kNewcomer || connection.newcomer) return admit_newcomer(id, connection, std::move(request));
   const double patience = request.patience;
   const double patience_was = request.patience_was;
-  const Attendance::Answer said = attendance_.add(std::move(request), connection.peer.to_string());
+  const Attendance::Reply said = attendance_.add(std::move(request), connection.peer.to_string());
   if (said.admission == Attendance::Admission::duplicate) {
     log::warn("{}", said.why);
     const auto refusal = encode_failure(make_error(ErrorCode::refused, said.why, connection.rank));

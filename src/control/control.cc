@@ -22,16 +22,16 @@ constexpr double kAbsencePart = 0.02;
 constexpr std::chrono::milliseconds kGlance(20);  // between looks at whether a wait was interrupted
 
 // Where to listen, and under which addresses others find it.
-struct Ports {
+struct ControlPorts {
   std::vector<SocketAddress> listen;
   std::vector<SocketAddress> published;  // port 0: that of the listener of the same family
 };
 
-Result<Ports> ports_of(const ControlOptions& options, const JobKey& key) {
-  if (!options.listen.empty()) return Ports{options.listen, options.listen};
+Result<ControlPorts> ports_of(const ControlOptions& options, const JobKey& key) {
+  if (!options.listen.empty()) return ControlPorts{options.listen, options.listen};
   auto chosen = chosen_interfaces(options.sockets->interfaces());
   if (!chosen) return tl::unexpected(chosen.error());
-  Ports ports;
+  ControlPorts ports;
   for (const Interface& interface : *chosen)
     for (const SocketAddress& address : interface.addresses) {
       // Without a secret nobody from outside may come in; those of this host come by loopback.

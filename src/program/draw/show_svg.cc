@@ -148,13 +148,13 @@ class ProgramLayout {
   bool cut_ = false;
 };
 
-struct Look {
+struct StepStyle {
   const char* label;
   const char* fill;
   const char* edge;
 };
 
-Look look_of(StepKind kind) {
+StepStyle style_of(StepKind kind) {
   switch (kind) {
     case StepKind::nop:
       return {"nop", "#eef0f2", "#a3abb5"};
@@ -322,15 +322,15 @@ class Picture {
 
   void draw_box(const Box& box) {
     if (box.column >= kMaxColumns) return;
-    const Look look = look_of(box.step->kind);
+    const StepStyle style = style_of(box.step->kind);
     const int x = x_of(box);
     const int y = y_of(box);
     const std::string cells = caption(*box.step);
-    const std::string_view label = look.label;
+    const std::string_view label = style.label;
     out_ += fmt::format(
         "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"7\" fill=\"{}\" stroke=\"{}\" "
         "stroke-width=\"{}\"/>",
-        escape_xml(tooltip(box)), x, y, kBoxWidth, kBoxHeight, look.fill, box.stuck ? "#dc2626" : look.edge,
+        escape_xml(tooltip(box)), x, y, kBoxWidth, kBoxHeight, style.fill, box.stuck ? "#dc2626" : style.edge,
         box.stuck             ? 2.6
         : box.step->completes ? 2.2
                               : 1.2);
@@ -361,11 +361,11 @@ class Picture {
     for (int kind = 0; kind <= static_cast<int>(StepKind::wait); ++kind) {
       const auto same = [&](const Box& box) { return box.step->kind == static_cast<StepKind>(kind); };
       if (std::none_of(layout_.boxes().begin(), layout_.boxes().end(), same)) continue;
-      const Look look = look_of(static_cast<StepKind>(kind));
+      const StepStyle style = style_of(static_cast<StepKind>(kind));
       out_ += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"22\" height=\"14\" rx=\"4\" fill=\"{}\" stroke=\"{}\" "
           "stroke-width=\"1.2\"/>",
-          x, y, look.fill, look.edge);
+          x, y, style.fill, style.edge);
       std::string name(name_of(static_cast<StepKind>(kind)));
       std::replace(name.begin(), name.end(), '_', ' ');
       label(name);
