@@ -19,12 +19,12 @@ void wake_round_trip(benchmark::State& state) {
     if (pair.hosts[1].take_signal(0, 0)) {
       pair.hosts[1].signal(0, 0);
     } else {
-      pair.hosts[1].sleep(kLimit);
+      pair.hosts[1].own().sleep(kLimit);
     }
   });
   for (auto _ : state) {
     pair.hosts[0].signal(1, 0);
-    while (!pair.hosts[0].take_signal(1, 0)) pair.hosts[0].sleep(kLimit);
+    while (!pair.hosts[0].take_signal(1, 0)) pair.hosts[0].own().sleep(kLimit);
   }
 }
 BENCHMARK(wake_round_trip)->UseRealTime();
