@@ -283,9 +283,9 @@ bool Exercise::is_in_place(int rank) const {
 std::size_t Exercise::count_of(int rank, Buffer buffer, int block) const {
   if (task_.counts.empty()) return task_.count;
   if (task_.collective == Collective::all_to_all) {
-    const int from = buffer == Buffer::input ? rank : block;
-    const int to = buffer == Buffer::input ? block : rank;
-    return task_.counts[static_cast<std::size_t>(from * task_.ranks + to)];
+    const auto from = static_cast<std::size_t>(buffer == Buffer::input ? rank : block);
+    const auto to = static_cast<std::size_t>(buffer == Buffer::input ? block : rank);
+    return task_.counts[from * static_cast<std::size_t>(task_.ranks) + to];
   }
   return task_.counts[static_cast<std::size_t>(holds_all_blocks(buffer) ? block : rank)];
 }
