@@ -44,6 +44,7 @@ struct Violation {
   int worker = -1;
   int step = -1;
   std::string message;
+  bool too_large = false;  // it exceeds CheckOptions::max_cells, and may be right
 
   /// "races: rank 2, worker 1, step 4: writes output 3 while rank 0 worker 0 step 2 may still read it"
   std::string to_string() const;

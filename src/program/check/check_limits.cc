@@ -17,6 +17,12 @@ Violation out_of_limits(StepPosition place, std::string message) {
   return broken(Violation::Rule::limits, place, std::move(message));
 }
 
+Violation too_large(StepPosition place, std::string message) {
+  Violation violation = out_of_limits(place, std::move(message));
+  violation.too_large = true;
+  return violation;
+}
+
 constexpr int kMany = std::numeric_limits<int>::max();
 
 struct Arity {
@@ -171,7 +177,7 @@ class Limits {
                                   describe(cells, 0, place_.rank), count));
     chunks_moved_ += count;
     if (chunks_moved_ > options_.max_cells)
-      return here(fmt::format("the program's steps move more than {} chunks", options_.max_cells));
+      return too_large(place_, fmt::format("the program's steps move more than {} chunks", options_.max_cells));
     return std::nullopt;
   }
 
@@ -218,8 +224,8 @@ Found check_shape(const Program& program, const CheckOptions& options, int share
                                  shape.collective == Collective::all_to_all;
   const double cells = (blocks_everywhere ? all_blocks : static_cast<double>(shape.ranks) * shape.chunks) / share;
   if (cells > static_cast<double>(options.max_cells))
-    return out_of_limits(whole, fmt::format("{} ranks with {} chunks make more than {} cells", shape.ranks,
-                                            shape.chunks, options.max_cells));
+    return too_large(whole, fmt::format("{} ranks with {} chunks make more than {} cells", shape.ranks, shape.chunks,
+                                        options.max_cells));
   return std::nullopt;
 }
 
@@ -229,8 +235,7 @@ Found check_part_sizes(const RankProgram& part, int rank, std::int64_t& scratch,
     return out_of_limits(place, fmt::format("{} scratch chunks; at least 0 is expected", part.scratch_chunks));
   scratch += part.scratch_chunks;
   if (scratch > options.max_cells)
-    return out_of_limits(place,
-                         fmt::format("scratch of ranks 0 to {} has more than {} cells", rank, options.max_cells));
+    return too_large(place, fmt::format("scratch of ranks 0 to {} has more than {} cells", rank, options.max_cells));
   if (part.workers.size() > static_cast<std::size_t>(options.max_workers))
     return out_of_limits(
         place, fmt::format("{} workers are more than the limit of {}", part.workers.size(), options.max_workers));

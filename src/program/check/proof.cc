@@ -84,9 +84,7 @@ Status prove_in_full(const Program& program) {
   if (many) options.max_cells = kMostChunksInFull;
   const CheckReport report = check(program, options);
   if (report.ok()) return {};
-  const bool too_large =
-      many && report.violation->message.find(fmt::format("more than {} c", kMostChunksInFull)) != std::string::npos;
-  if (!too_large) return tl::unexpected(wrong(program, *report.violation));
+  if (!report.violation->too_large) return tl::unexpected(wrong(program, *report.violation));
   return tl::unexpected(wrong(program, *report.violation, "is too large to be proven",
                               ", and its parts are not those of a few ranks, moved"));
 }
