@@ -46,8 +46,12 @@ void Execution::begin_plan() {
   if (!now_->straight_line().empty()) {
     straight_at_ = 0;
     announced_ = false;
-    return;
+  } else {
+    begin_workers();
   }
+}
+
+void Execution::begin_workers() {
   finished_ = 0;
   workers_.resize(plan().workers.size());
   for (std::size_t index = 0; index < workers_.size(); ++index)
@@ -81,11 +85,21 @@ bool Execution::choose_plan() {
   return true;
 }
 
+/// Ends the operation well. What was read of a rank that has given up may be anything, so it goes on then: the news of
+/// what happened is on its way.
+inline bool Execution::end() {
+  if (peers_ != nullptr && peers_->stopped()) return false;
+  run_.end();
+  if (has_entered_) buffers_.end();
+  if (has_entered_ && ends_after_all_entered()) peers_->leave_operation();
+  return true;
+}
+
 bool Execution::advance() {
   if (!run_.is_running()) return false;
   run_.count_poll();
   bool moved = false;
-  if (choosing_) {
+  if (choosing_) [[unlikely]] {
     moved = choose_plan();
     if (!run_.is_running()) return true;
     if (choosing_) return false;
@@ -95,16 +109,6 @@ bool Execution::advance() {
   if (!run_.is_running()) return true;
   const bool ran = straight ? straight_at_ == now_->straight_line().size() : finished_ == workers_.size();
   return (ran && all_released() && end()) || moved || !run_.is_running();
-}
-
-/// Ends the operation well. What was read of a rank that has given up may be anything, so it goes on then: the news of
-/// what happened is on its way.
-bool Execution::end() {
-  if (peers_ != nullptr && peers_->stopped()) return false;
-  run_.end();
-  if (has_entered_) buffers_.end();
-  if (has_entered_ && ends_after_all_entered()) peers_->leave_operation();
-  return true;
 }
 
 bool Execution::run_straight_line() {

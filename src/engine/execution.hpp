@@ -65,6 +65,7 @@ class Execution {
  private:
   void begin(OperationTag tag, const void* send, void* recv);
   void begin_plan();
+  void begin_workers();
   void enter();
   bool choose_plan();
   bool run_straight_line();

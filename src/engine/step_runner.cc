@@ -111,7 +111,8 @@ bool StepRunner::take_step(const PlanWorker& worker, WorkerState& state, const P
 
 /// Offers a slice to the worker's link. Once a rank of the host has given up, what was read from it may be anything,
 /// and must not reach ranks of other hosts as if it were good.
-bool StepRunner::offer(const PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes) {
+inline bool StepRunner::offer(const PlanWorker& worker, const PlanStep& ready, const std::byte* data,
+                              std::size_t bytes) {
   if (peers_ != nullptr && peers_->stopped()) return false;
   SendLink& link = *worker.send;
   const bool taken = ready.copies ? link.send_copy(data, bytes, run_.tag()) : link.send(data, bytes, run_.tag());
@@ -120,18 +121,23 @@ bool StepRunner::offer(const PlanWorker& worker, const PlanStep& ready, const st
 }
 
 /// Returns the next chunk of the worker's link, to be released; none if it is not here, or was not expected.
-std::optional<Arrival> StepRunner::receive(const PlanWorker& worker) {
-  const std::optional<Arrival> arrival = worker.recv->poll();
-  if (!arrival) {
-    if (worker.recv->error() != nullptr) run_.fail_about(worker.recv_rank, *worker.recv->error());
-    return std::nullopt;
-  }
-  if (arrival->data == nullptr) {
-    fail_on_wrong_chunk(worker, *arrival);
-    return std::nullopt;
+inline std::optional<Arrival> StepRunner::receive(const PlanWorker& worker) {
+  std::optional<Arrival> arrival = worker.recv->poll();
+  if (!arrival || arrival->data == nullptr) {
+    check_refused(worker, arrival);
+    arrival.reset();
+    return arrival;
   }
   run_.note_arrival();
   return arrival;
+}
+
+/// Fails the operation if the link failed, or brought a chunk that was not expected.
+void StepRunner::check_refused(const PlanWorker& worker, const std::optional<Arrival>& arrival) {
+  if (arrival)
+    fail_on_wrong_chunk(worker, *arrival);
+  else if (worker.recv->error() != nullptr)
+    run_.fail_about(worker.recv_rank, *worker.recv->error());
 }
 
 bool StepRunner::run_send(const PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
@@ -147,6 +153,18 @@ bool StepRunner::run_send(const PlanWorker& worker, WorkerState& state, const Pl
     } while (state.out.offset < source.bytes);
   }
   return true;
+}
+
+/// Puts what has come, or its reduction with `local`, into `target`.
+inline void StepRunner::store(const Step& step, const Arrival& arrival, const std::byte* local, std::byte* target) {
+  if (arrival.bytes == 0) return;
+  if (!reduces(step.kind)) {
+    if (arrival.data != target) combiner_.copy(target, arrival.data, arrival.bytes);
+    return;
+  }
+  const void* const sources[2] = {step.local_first ? local : arrival.data, step.local_first ? arrival.data : local};
+  void* const targets[1] = {target};
+  combiner_.combine(targets, 1, sources, 2, arrival.bytes, step.completes);
 }
 
 bool StepRunner::run_receive(const PlanWorker& worker, WorkerState& state, const PlanStep& ready) {
@@ -183,18 +201,6 @@ std::byte* StepRunner::result_of(WorkerState& state, const PlanStep& ready, int 
   const std::size_t wanted = stride * static_cast<std::size_t>(step.sources[0].count);
   if (state.temporary.size() < wanted) state.temporary.resize(wanted);
   return state.temporary.data() + stride * static_cast<std::size_t>(chunk);
-}
-
-/// Puts what has come, or its reduction with `local`, into `target`.
-void StepRunner::store(const Step& step, const Arrival& arrival, const std::byte* local, std::byte* target) {
-  if (arrival.bytes == 0) return;
-  if (!reduces(step.kind)) {
-    if (arrival.data != target) combiner_.copy(target, arrival.data, arrival.bytes);
-    return;
-  }
-  const void* const sources[2] = {step.local_first ? local : arrival.data, step.local_first ? arrival.data : local};
-  void* const targets[1] = {target};
-  combiner_.combine(targets, 1, sources, 2, arrival.bytes, step.completes);
 }
 
 /// Sends on what the step has received so far. Returns whether all of it is sent.

@@ -74,6 +74,7 @@ class StepRunner {
   bool take_step(const PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   bool offer(const PlanWorker& worker, const PlanStep& ready, const std::byte* data, std::size_t bytes);
   std::optional<Arrival> receive(const PlanWorker& worker);
+  void check_refused(const PlanWorker& worker, const std::optional<Arrival>& arrival);
   bool run_send(const PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   bool run_receive(const PlanWorker& worker, WorkerState& state, const PlanStep& ready);
   bool forward(const PlanWorker& worker, WorkerState& state, const PlanStep& ready);

@@ -17,6 +17,7 @@ namespace {
 constexpr int kNapMicroseconds = 1000;     // a missed wake costs no more than this
 constexpr double kGraceSeconds = 5;        // for operations of a communicator that is dropped, after the last move
 constexpr unsigned kPollsPerCheck = 1024;  // polls between two readings of the clock while something moves
+constexpr int kPollsAlone = 64;            // a microsecond or two
 
 /// How long a rank that gives up waits for peers in other processes to come out of a step that writes into its memory.
 /// One step takes milliseconds; a process that takes longer stands still, and the memory is taken away from it.
@@ -43,6 +44,9 @@ OperationDriver::OperationDriver(const Parts& parts, const WaitPolicy& wait_poli
       owner_(std::move(owner)),
       scheduler_(parts.query),
       wait_policy_(wait_policy),
+      polls_alone_(parts.tcp != nullptr || parts.host.shares_process() ? 0
+                   : wait_policy.spin > 0                              ? kPollsAlone
+                                                                       : 1),
       stalls_({parts.identity, parts.options, parts.host, parts.failure, parts.query, parts.recorder},
               parts.tcp != nullptr),
       inquiry_(parts.identity, parts.failure, parts.query),
@@ -72,6 +76,16 @@ Status OperationDriver::run(const Call& call, Deadline deadline) {
   return result;
 }
 
+/// Makes known that this rank has entered an operation: to peers that ask, and to whoever watches.
+inline void OperationDriver::enter(OperationQueue& queue, Operation& operation, OperationTag tag, const Plan& plan,
+                                   const void* send, void* recv) {
+  if (queue.history == nullptr)
+    parts_.query.publish(operation.call, tag);
+  else
+    queue.history->add(operation.call, tag);
+  parts_.recorder.entered(operation, tag, plan, send, recv);
+}
+
 std::optional<Status> OperationDriver::repeat(const CallKey& call, const void* send, void* recv) {
   BoundCall& slot = bound_calls_.slot_of(call);
   if (parts_.failure.is_broken() || !scheduler_.take_token()) return std::nullopt;
@@ -80,14 +94,32 @@ std::optional<Status> OperationDriver::repeat(const CallKey& call, const void* s
     return std::nullopt;
   }
   Operation& operation = slot.operation;
-  scheduler_.begin(*slot.queue, operation);
   const OperationTag tag{slot.queue->number++, operation.execution.tag().signature};
   enter(*slot.queue, operation, tag, operation.execution.plan(), send, recv);
-  operation.started = true;
   operation.execution.restart(tag, send, recv);
+  if (run_alone(operation)) {
+    scheduler_.give_token();
+    return Status{};
+  }
+  scheduler_.begin(*slot.queue, operation);
+  operation.started = true;
   const Status result = run_owned(operation);
   scheduler_.give_token();
   return result;
+}
+
+/// Runs an operation that needs nothing but memory of this host, if no other is under way, and the scheduler need not
+/// know of it: most small calls end here. Returns whether it is done; if not, it is to be begun like any other.
+bool OperationDriver::run_alone(Operation& operation) {
+  if (scheduler_.has_active()) return false;
+  for (int poll = 0; poll < polls_alone_; ++poll) {
+    operation.execution.advance();
+    if (operation.execution.state() == Execution::State::running) continue;
+    if (operation.execution.state() == Execution::State::failed) return false;
+    parts_.recorder.left(operation, false);
+    return true;
+  }
+  return false;
 }
 
 /// Returns whether a call may run at once, without overtaking others of its queue.
@@ -231,16 +263,6 @@ Status OperationDriver::start(OperationQueue& queue, Operation& operation) {
       operation.execution.start(prepared->plan, prepared->when_mapped, call, tag, &parts_.host, &parts_.failure.flag());
   operation.started = started.has_value();
   return started;
-}
-
-/// Makes known that this rank has entered an operation: to peers that ask, and to whoever watches.
-void OperationDriver::enter(OperationQueue& queue, Operation& operation, OperationTag tag, const Plan& plan,
-                            const void* send, void* recv) {
-  if (queue.history == nullptr)
-    parts_.query.publish(operation.call, tag);
-  else
-    queue.history->add(operation.call, tag);
-  parts_.recorder.entered(operation, tag, plan, send, recv);
 }
 
 /// Takes everything under way as far as it goes now. Returns whether anything moved.

@@ -72,6 +72,7 @@ class OperationDriver {
  private:
   bool is_next(const OperationQueue& queue);
   Status run_owned(Operation& operation);
+  bool run_alone(Operation& operation);
   bool service();
   bool advance_all();
   bool progress_tcp();
@@ -97,6 +98,7 @@ class OperationDriver {
   OperationScheduler scheduler_;
   BoundCallCache bound_calls_;
   const WaitPolicy wait_policy_;
+  const int polls_alone_;  // of a call that is alone, before it waits as others do
   WaitHabit wait_habit_;
   unsigned polls_ = 0;
   std::uint64_t advances_ = 0;  // how often an operation moved

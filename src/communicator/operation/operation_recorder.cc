@@ -99,18 +99,6 @@ void OperationRecorder::set_title(Operation& operation, const Plan& plan) const 
   title.workers = static_cast<std::uint32_t>(plan.workers.size());
 }
 
-void OperationRecorder::entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send,
-                                void* recv) {
-  if (record() != nullptr) {
-    operation.recorded = true;
-    operation.active = log_.enter(operation.title, tag.number, tag.signature, !operation.is_point_to_point());
-    // By its number, so that all ranks trace the same ones.
-    const bool traced = (tag.number & untraced_) == 0 || operation.title.bytes >= traced_from_;
-    operation.execution.observe(operation.active, traced && operation.active != nullptr ? &log_ : nullptr);
-  }
-  if (profiler_ != nullptr) profile(operation, tag, plan, send, recv);
-}
-
 void OperationRecorder::profile(Operation& operation, OperationTag tag, const Plan& plan, const void* send,
                                 void* recv) {
   const Call& call = operation.call;
@@ -125,13 +113,6 @@ void OperationRecorder::profile(Operation& operation, OperationTag tag, const Pl
   profiled.number = tag.number;
   profiled.program = plan.name;
   operation.profiled = profiler_->begin(profiled);
-}
-
-void OperationRecorder::left(Operation& operation, bool failed) {
-  if (operation.recorded) log_.leave(operation.active, failed, !operation.is_point_to_point());
-  operation.recorded = false;
-  operation.active = nullptr;
-  if (profiler_ != nullptr) profiler_->end(operation.profiled);
 }
 
 void OperationRecorder::waiting(const Operation& operation, std::uint64_t since) {

@@ -33,8 +33,23 @@ class OperationRecorder {
 
   /// Works out what does not change when the operation is repeated.
   void set_title(Operation& operation, const Plan& plan) const;
-  void entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv);
-  void left(Operation& operation, bool failed);
+  // These two stand on the way of every call, so they are inline.
+  void entered(Operation& operation, OperationTag tag, const Plan& plan, const void* send, void* recv) {
+    if (record() != nullptr) {
+      operation.recorded = true;
+      operation.active = log_.enter(operation.title, tag.number, tag.signature, !operation.is_point_to_point());
+      // By its number, so that all ranks trace the same ones.
+      const bool traced = (tag.number & untraced_) == 0 || operation.title.bytes >= traced_from_;
+      operation.execution.observe(operation.active, traced && operation.active != nullptr ? &log_ : nullptr);
+    }
+    if (profiler_ != nullptr) profile(operation, tag, plan, send, recv);
+  }
+  void left(Operation& operation, bool failed) {
+    if (operation.recorded) log_.leave(operation.active, failed, !operation.is_point_to_point());
+    operation.recorded = false;
+    operation.active = nullptr;
+    if (profiler_ != nullptr) profiler_->end(operation.profiled);
+  }
   /// Records whom an operation waits for, and since when (ticks).
   static void waiting(const Operation& operation, std::uint64_t since);
   static void woken(const Operation& operation) {

@@ -57,6 +57,7 @@ class OperationScheduler {
 
   Operation* active_collective() const { return collectives_.active; }
   bool has_collectives() const { return !is_idle(collectives_); }
+  bool has_active() const { return collectives_.active != nullptr || !active_point_to_point_.empty(); }
   /// Calls `visit(operation)` for each that is under way; it must not begin or finish any.
   template <typename Visit>
   void for_each_active(Visit visit) const {
