@@ -19,7 +19,7 @@ namespace {
 // A turn that is later than this, in seconds or as a part of the heartbeat time-out, is this process's own absence.
 constexpr double kAbsence = 0.05;
 constexpr double kAbsencePart = 0.02;
-constexpr std::chrono::milliseconds kGlance(20);  // between looks at whether a wait was interrupted
+constexpr std::chrono::milliseconds kInterruptCheck(20);  // between checks of whether a wait was interrupted
 
 // Where to listen, and under which addresses others find it.
 struct ControlPorts {
@@ -49,13 +49,13 @@ Result<ControlPorts> ports_of(const ControlOptions& options, const JobKey& key) 
 
 Control::Control(const std::string& secret, const ControlOptions& options, double heartbeat_timeout)
     : owner_(::getpid()),
-      pulse_seconds_(options.pulse),
       sockets_(*options.sockets),
       loop_(std::max(kAbsence, heartbeat_timeout * kAbsencePart), options.clock),
+      subscriptions_(loop_, roster_, options.pulse),
       connections_(loop_, JobKey(secret), options.stranger_patience, sockets_),
       world_(loop_, connections_, mailbox_, roster_,
-             {[this](int process, const Death& death) { deaths_.call_all(process, death); },
-              [this](int process) { leaves_.call_all(process); }},
+             {[this](int process, const Death& death) { subscriptions_.died(process, death); },
+              [this](int process) { subscriptions_.left(process); }},
              heartbeat_timeout) {}
 
 Result<std::unique_ptr<Control>> Control::start(const std::string& secret, ControlOptions options) {
@@ -130,19 +130,9 @@ Control::~Control() {
 void Control::run() {
   while (running_) {
     double next = world_.tick();
-    next = std::min({next, connections_.tick(), pulse()});  // after what was dialed just now
+    next = std::min({next, connections_.tick(), subscriptions_.tick()});  // after what was dialed just now
     if (running_) loop_.run_once(next);
   }
-}
-
-/// When the next one is due.
-double Control::pulse() {
-  if (next_pulse_ == 0) return EventLoop::kNever;
-  if (loop_.now() >= next_pulse_) {
-    next_pulse_ = loop_.now() + pulse_seconds_;
-    pulses_.call_all();
-  }
-  return next_pulse_;
 }
 
 Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline,
@@ -161,7 +151,7 @@ Status Control::join(std::vector<ControlPeer> all, int self, Deadline deadline,
     });
   }
   std::future<Status> done = result->get_future();
-  while (interrupted && done.wait_for(kGlance) != std::future_status::ready)
+  while (interrupted && done.wait_for(kInterruptCheck) != std::future_status::ready)
     if (Status going_on = interrupted(); !going_on) return going_on;
   return done.get();
 }
@@ -209,54 +199,19 @@ Status Control::broadcast(std::uint64_t topic, std::span<const std::byte> bytes,
 }
 
 Control::Subscription Control::on_death(DeathHandler handler) {
-  if (forked()) return 0;
-  const Subscription key = next_subscription_++;
-  // Those who died before are told below; the control thread remembers what it has told.
-  using Told = std::vector<std::optional<Certainty>>;
-  deaths_.set(key, [handler = std::move(handler), told = Told()](int process, const Death& death) mutable {
-    if (told.size() <= static_cast<std::size_t>(process)) told.resize(static_cast<std::size_t>(process) + 1);
-    if (told[process] && *told[process] >= death.certainty) return;
-    told[process] = death.certainty;
-    handler(process, death);
-  });
-  loop_.post([this, key] {
-    for (int process = 0; process < roster_.size(); ++process)
-      if (const auto death = roster_.death_of(process)) deaths_.call(key, process, *death);
-  });
-  return key;
+  return forked() ? 0 : subscriptions_.on_death(std::move(handler));
 }
 
 Control::Subscription Control::on_leave(LeaveHandler handler) {
-  if (forked()) return 0;
-  const Subscription key = next_subscription_++;
-  leaves_.set(key, [handler = std::move(handler), told = std::vector<bool>()](int process) mutable {
-    if (told.size() <= static_cast<std::size_t>(process)) told.resize(static_cast<std::size_t>(process) + 1);
-    if (told[process]) return;
-    told[process] = true;
-    handler(process);
-  });
-  loop_.post([this, key] {
-    for (int process = 0; process < roster_.size(); ++process)
-      if (roster_.left(process)) leaves_.call(key, process);
-  });
-  return key;
+  return forked() ? 0 : subscriptions_.on_leave(std::move(handler));
 }
 
 Control::Subscription Control::on_pulse(std::function<void()> handler) {
-  if (forked()) return 0;
-  const Subscription key = next_subscription_++;
-  pulses_.set(key, std::move(handler));
-  loop_.post([this] {
-    if (next_pulse_ == 0) next_pulse_ = loop_.now() + pulse_seconds_;
-  });
-  return key;
+  return forked() ? 0 : subscriptions_.on_pulse(std::move(handler));
 }
 
 void Control::unsubscribe(Subscription subscription) {
-  if (forked()) return;
-  pulses_.remove(subscription);
-  deaths_.remove(subscription);
-  leaves_.remove(subscription);
+  if (!forked()) subscriptions_.remove(subscription);
 }
 
 void Control::leave() {

@@ -19,7 +19,6 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,9 +34,9 @@
 #include "base/process_id.hpp"
 #include "control/control_connections.hpp"
 #include "control/control_peer.hpp"
-#include "control/handler_table.hpp"
 #include "control/mailbox.hpp"
 #include "control/roster.hpp"
+#include "control/subscriptions.hpp"
 #include "control/world.hpp"
 #include "net/event_loop.hpp"
 #include "net/local_listener.hpp"
@@ -60,9 +59,9 @@ struct ControlOptions {
 class Control {
  public:
   using MessageHandler = std::function<void(int from, std::span<const std::byte> bytes)>;
-  using DeathHandler = std::function<void(int process, const Death& death)>;
-  using LeaveHandler = std::function<void(int process)>;
-  using Subscription = std::uint64_t;
+  using DeathHandler = Subscriptions::DeathHandler;
+  using LeaveHandler = Subscriptions::LeaveHandler;
+  using Subscription = Subscriptions::Key;
 
   /// Listens, and starts the thread.
   static Result<std::unique_ptr<Control>> start(const std::string& secret, ControlOptions options = {});
@@ -121,20 +120,15 @@ class Control {
   Result<std::vector<SocketAddress>> listen(const std::vector<SocketAddress>& addresses);
   void listen_locally();
   void run();
-  double pulse();
   Status check(int process, std::span<const std::byte> bytes) const;
   bool forked() const;
 
   const pid_t owner_;
-  const double pulse_seconds_;
   Sockets& sockets_;
   EventLoop loop_;
   Roster roster_;
   Mailbox mailbox_;
-  HandlerTable<Subscription, int, Death> deaths_;
-  HandlerTable<Subscription, int> leaves_;
-  HandlerTable<Subscription> pulses_;
-  std::atomic<Subscription> next_subscription_{1};
+  Subscriptions subscriptions_;
   ControlConnections connections_;
   World world_;
   ControlPeer self_;
@@ -143,8 +137,7 @@ class Control {
   bool stopped_ = false;  // under mutex_
   std::mutex mutex_;
   std::mutex leave_mutex_;
-  bool running_ = true;    // control thread only
-  double next_pulse_ = 0;  // likewise; 0: nobody has wanted one
+  bool running_ = true;  // control thread only
   std::thread thread_;
 };
 

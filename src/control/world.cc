@@ -1,52 +1,68 @@
 #include "control/world.hpp"
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.hpp"
+#include "base/wire.hpp"
 
 namespace tutti {
 namespace {
 
-std::string end_of(const ControlPeer& peer) { return fmt::format("process {} of this host has ended", peer.pid); }
+constexpr double kBeatPart = 0.1;  // of the time after which a silent process is dead
+
+std::vector<std::byte> encode_death(int process, const Death& death) {
+  WireWriter out;
+  out.put(static_cast<std::uint32_t>(process));
+  out.put(death.certainty);
+  out.put_text(death.error.message);
+  return encode_frame(ControlFrame::death, out.take());
+}
+
+std::vector<std::byte> encode_goodbye(int process) {
+  WireWriter out;
+  out.put(static_cast<std::uint32_t>(process));
+  return encode_frame(ControlFrame::left, out.take());
+}
 
 }  // namespace
 
 World::World(EventLoop& loop, ControlConnections& connections, Mailbox& mailbox, Roster& roster, News news,
              double heartbeat_timeout)
-    : loop_(loop),
-      connections_(connections),
-      mailbox_(mailbox),
-      roster_(roster),
-      news_(std::move(news)),
-      heartbeat_timeout_(heartbeat_timeout) {}
+    : state_{loop, connections, *this, heartbeat_timeout}, mailbox_(mailbox), roster_(roster), news_(std::move(news)) {}
 
 ControlConnections::Events World::events() {
   return {[this](Id id, const Greeting& greeting, bool is_local) { return greeted(id, greeting, is_local); },
           [this](Id id, const Greeting& greeting) { opened(id, greeting); },
-          [this](Id id, ControlFrame kind, std::span<const std::byte> payload) { received(id, kind, payload); },
-          [this](Id id) { heard(id); },
-          [this](Id id, const Error& error, ControlConnections::Ending ending) { ended(id, error, ending); }};
+          [this](Id id, ControlFrame kind, std::span<const std::byte> payload) {
+            PeerSession* const session = session_of(id);
+            if (session != nullptr && !alone_) session->receive(id, kind, payload);
+          },
+          [this](Id id) {
+            if (PeerSession* const session = session_of(id)) session->heard(id);
+          },
+          [this](Id id, const Error& error, const ControlConnections::Ending& ending) { ended(id, error, ending); }};
 }
 
 void World::join(std::vector<ControlPeer> all, int self, double seconds, Done done) {
-  self_ = self;
-  living_.assign(all.size(), true);
-  peers_.resize(all.size());
+  state_.self = self;
+  state_.id = all[static_cast<std::size_t>(self)].id;
   std::vector<AddressBook::Process> addresses;
   for (const ControlPeer& each : all) addresses.push_back({{each.id, each.addresses, each.local_path}, each.host});
-  book_.set_processes(std::move(addresses), all[static_cast<std::size_t>(self)].id);
-  for (std::size_t process = 0; process < all.size(); ++process) peers_[process].info = std::move(all[process]);
-  seen_ = SeenBroadcasts(peers_.size());
-  mailbox_.make_room(peers_.size());
-  roster_.resize(static_cast<int>(peers_.size()));
+  state_.book.set_processes(std::move(addresses), state_.id);
+  for (ControlPeer& each : all)
+    sessions_.push_back(std::make_unique<PeerSession>(state_, static_cast<int>(sessions_.size()), std::move(each)));
+  seen_ = SeenBroadcasts(sessions_.size());
+  mailbox_.make_room(sessions_.size());
+  roster_.resize(static_cast<int>(sessions_.size()));
   joining_ = std::move(done);
-  join_deadline_ = loop_.now() + seconds;
-  next_beat_ = loop_.now();
+  join_deadline_ = state_.loop.now() + seconds;
+  next_beat_ = state_.loop.now();
   draw_overlay();
-  for (const Early& each : std::exchange(early_, {})) connections_.answer(each.id, judge(each.greeting, each.is_local));
+  for (const Early& each : std::exchange(early_, {}))
+    state_.connections.answer(each.id, judge(each.greeting, each.is_local));
   finish_join();
 }
 
@@ -56,8 +72,8 @@ void World::finish_join() {
   if (first_death_) {
     status = tl::unexpected(*first_death_);
   } else if (const std::string missing = missing_neighbours(); missing.empty()) {
-    joined_ = true;
-  } else if (loop_.now() >= join_deadline_) {
+    state_.joined = true;
+  } else if (state_.loop.now() >= join_deadline_) {
     status = fail(ErrorCode::timed_out, fmt::format("no control connection in time with process {}", missing));
   } else {
     return;
@@ -67,122 +83,294 @@ void World::finish_join() {
 
 std::string World::missing_neighbours() const {
   std::vector<int> missing;
-  for (std::size_t process = 0; process < peers_.size(); ++process)
-    if (peers_[process].neighbour && peers_[process].links.empty()) missing.push_back(static_cast<int>(process));
+  for (const auto& session : sessions_)
+    if (session->is_missing()) missing.push_back(session->process());
   return fmt::format("{}", fmt::join(missing, ", "));
 }
 
 Connector::Answer World::greeted(Id id, const Greeting& greeting, bool is_local) {
-  if (self_ >= 0) return judge(greeting, is_local);
+  if (state_.self >= 0) return judge(greeting, is_local);
   early_.push_back({id, greeting, is_local});
   return Connector::Answer::later();
 }
 
 Connector::Answer World::judge(const Greeting& greeting, bool is_local) const {
-  const int process = book_.number_of(greeting.from);
-  const int to = book_.number_of(greeting.to);
-  if (process < 0 || to < 0 || process == self_ || alone_)
+  const int process = state_.book.number_of(greeting.from);
+  const int to = state_.book.number_of(greeting.to);
+  if (process < 0 || to < 0 || process == state_.self || alone_)
     return Connector::Answer::drop(fmt::format("process {} is not of this world", greeting.from.to_string()));
-  if (to != self_) return relay(process, to, is_local);
-  if (greeting.lifeline && (!peers_[process].living || said_goodbye_)) return Connector::Answer::drop();
-  return Connector::Answer::accept(Greeting{peers_[self_].info.id, greeting.from, greeting.lifeline}.encode());
-}
-
-void World::opened(Id id, const Greeting& greeting) {
-  const int process = book_.number_of(greeting.from);
-  if (alone_) return connections_.close(id);
-  Peer& peer = peers_[process];
-  if (peer.lifeline == id) return;
-  if (greeting.lifeline) {
-    lifelines_.emplace_back(id, process);
-    return;
-  }
-  if (said_goodbye_ && !peer.begun) return connections_.hang_up(id, goodbye_, kFarewellSeconds);
-  if (peer.living) return open_to(process, id);
-  acknowledge(process, id);
-  if (roster_.left(process)) {
-    processes_.emplace_back(id, process);  // it has left, but what it said before may still be to come
-    return;
-  }
-  // It was declared dead, and does not know.
-  for (const Frame& absence : absences_) connections_.queue(id, absence);
-  connections_.drain(id, kFarewellSeconds);
+  if (to != state_.self) return relay(process, to, is_local);
+  if (greeting.lifeline && (!session(process).is_living() || state_.goodbye)) return Connector::Answer::drop();
+  return Connector::Answer::accept(Greeting{state_.id, greeting.from, greeting.lifeline}.encode());
 }
 
 // If this process is on a third host, it relays only to where the peer surely is, so that nobody relays it once more.
 Connector::Answer World::relay(int from, int to, bool came_locally) const {
-  const Peer& peer = peers_[to];
-  const bool is_connected = hears(peer) && peer.link_address;
-  const SocketAddress* const connected_at = is_connected ? &peer.info.addresses[*peer.link_address] : nullptr;
-  std::vector<Route> routes = book_.forward_routes(from, to, came_locally, connected_at);
+  std::vector<Route> routes = state_.book.forward_routes(from, to, came_locally, session(to).connected_at());
   if (!routes.empty()) return Connector::Answer::pass_on(std::move(routes));
   log::info("process {} looks for process {} here, which cannot be reached from here", from, to);
   return Connector::Answer::drop();
 }
 
-int World::process_of(Id id) const {
-  for (const auto& [open, process] : processes_)
-    if (open == id) return process;
-  return -1;
+void World::opened(Id id, const Greeting& greeting) {
+  if (alone_) return state_.connections.close(id);
+  const int process = state_.book.number_of(greeting.from);
+  PeerSession& session = this->session(process);
+  if (greeting.lifeline) return session.open_lifeline(id);
+  if (state_.goodbye && !session.has_begun())
+    return state_.connections.hang_up(id, *state_.goodbye, PeerSession::kFarewellSeconds);
+  if (session.is_living()) return session.open(id);
+  session.acknowledge(id);
+  if (roster_.left(process)) {
+    state_.processes_by_connection[id] = process;  // what it said before it left may still be to come
+    return;
+  }
+  // It was declared dead, and does not know.
+  for (const Frame& absence : absences_) state_.connections.queue(id, absence);
+  state_.connections.drain(id, PeerSession::kFarewellSeconds);
+}
+
+void World::ended(Id id, const Error& error, const ControlConnections::Ending& ending) {
+  std::erase_if(early_, [&](const Early& each) { return each.id == id; });
+  if (PeerSession* const session = session_of(id)) return session->connection_ended(id, error, ending);
+  for (const auto& session : sessions_)
+    if (session->attempt_ended(id, error, ending.nobody_listens)) return;
+}
+
+PeerSession* World::session_of(Id id) {
+  const auto found = state_.processes_by_connection.find(id);
+  return found == state_.processes_by_connection.end() ? nullptr : &session(found->second);
 }
 
 void World::draw_overlay() {
-  if (alone_ || said_goodbye_) return;
-  const std::vector<int> drawn = overlay_neighbours(self_, living_);
-  for (std::size_t process = 0; process < peers_.size(); ++process) {
-    Peer& peer = peers_[process];
-    const bool was = std::exchange(peer.neighbour, std::binary_search(drawn.begin(), drawn.end(), process));
-    if (peer.neighbour && !was) expect(static_cast<int>(process));
+  if (alone_ || state_.goodbye) return;
+  std::vector<bool> living;
+  for (const auto& session : sessions_) living.push_back(session->is_living());
+  const std::vector<int> drawn = overlay_neighbours(state_.self, living);
+  for (const auto& session : sessions_)
+    session->set_neighbour(std::binary_search(drawn.begin(), drawn.end(), session->process()));
+}
+
+void World::session_began(PeerSession& session) {
+  for (const Frame& absence : absences_) session.entrust(absence);
+  for (const Frame& frame : history_.frames()) session.entrust(frame);
+}
+
+bool World::hears_others_than(int process) const {
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [&](const auto& session) { return session->process() != process && session->hears(); });
+}
+
+void World::send(int process, std::uint64_t topic, std::span<const std::byte> bytes) {
+  if (process == state_.self) return mailbox_.deliver(process, topic, bytes);
+  WireWriter out;
+  out.put(topic);
+  out.put_raw(bytes);
+  session(process).post(encode_frame(ControlFrame::message, out.take()));
+}
+
+void World::broadcast(std::uint64_t topic, std::span<const std::byte> bytes, const std::vector<int>& to) {
+  std::vector<bool> receivers(sessions_.size(), to.empty());
+  for (const int process : to) receivers[static_cast<std::size_t>(process)] = true;
+  WireWriter out;
+  out.put(static_cast<std::uint32_t>(state_.self));
+  out.put(next_broadcast_++);
+  out.put(topic);
+  out.put_set(receivers);
+  out.put_raw(bytes);
+  Frame frame = encode_frame(ControlFrame::broadcast, out.take());
+  flood(frame);
+  history_.add(std::move(frame));
+}
+
+void World::flood(const Frame& frame, int except) {
+  if (alone_ || state_.goodbye) return;
+  for (const auto& session : sessions_)
+    if (session->process() != except && session->has_begun()) session->entrust(frame);
+}
+
+void World::flood_opinion(int process, bool hears) {
+  WireWriter out;
+  out.put(static_cast<std::uint32_t>(state_.self));
+  out.put(next_broadcast_++);
+  out.put(static_cast<std::uint32_t>(process));
+  out.put(static_cast<std::uint8_t>(hears ? 1 : 0));
+  flood(encode_frame(ControlFrame::opinion, out.take()));
+}
+
+void World::frame_received(int process, ControlFrame kind, std::span<const std::byte> payload) {
+  if (state_.goodbye && kind != ControlFrame::left) return;
+  WireReader in(payload);
+  switch (kind) {
+    case ControlFrame::message: {
+      const auto topic = in.get<std::uint64_t>();
+      if (in.ok()) mailbox_.deliver(process, topic, in.rest());
+      return;
+    }
+    case ControlFrame::broadcast:
+      return broadcast_received(process, payload);
+    case ControlFrame::death:
+      return death_received(payload);
+    case ControlFrame::left: {
+      const auto who = in.get<std::uint32_t>();
+      if (in.complete() && has(who)) learn_goodbye(static_cast<int>(who), process);
+      return;
+    }
+    case ControlFrame::opinion:
+      return opinion_received(process, payload);
+    case ControlFrame::heartbeat:
+      return;
   }
 }
 
-void World::watch(int process) {
-  Peer& peer = peers_[process];
-  const ControlPeer& own = peers_[self_].info;
-  if (!peer.living || peer.watched || !book_.share_host(self_, process) || peer.info.pid <= 0 ||
-      peer.info.start_time == 0)
-    return;
-  if (peer.info.pid == own.pid) {
-    peer.watched = true;  // another Control of this process
-    return;
-  }
-  if (peer.ended_at) return;
-  ProcessWatch watched = watch_process(peer.info.pid, peer.info.start_time);
-  if (watched.gone) return process_ended(process);
-  if (!watched.descriptor) return;
-  auto key = loop_.watch(watched.descriptor.get(), EPOLLIN, [this, process](std::uint32_t) { process_ended(process); });
-  if (!key) return;
-  peer.process = std::move(watched.descriptor);
-  peer.process_key = *key;
-  peer.watched = true;
+void World::broadcast_received(int from, std::span<const std::byte> payload) {
+  WireReader in(payload);
+  const auto origin = in.get<std::uint32_t>();
+  const auto number = in.get<std::uint64_t>();
+  const auto topic = in.get<std::uint64_t>();
+  const auto receivers = in.get_set(sessions_.size());
+  if (!in.ok() || !has(origin) || static_cast<int>(origin) == state_.self) return;
+  if (!seen_.first_time(static_cast<int>(origin), number)) return;
+  Frame frame = encode_frame(ControlFrame::broadcast, payload);
+  flood(frame, from);  // passed on first: the handler may take its time, or its life
+  history_.add(std::move(frame));
+  if (receivers[static_cast<std::size_t>(state_.self)]) mailbox_.deliver(static_cast<int>(origin), topic, in.rest());
 }
 
-void World::process_ended(int process) {
-  loop_.unwatch(peers_[process].process_key);
-  peers_[process].process.reset();
-  // Its goodbye may still lie in the socket; or, where there never was one, be on its way through others.
-  const std::vector<Link> links = peers_[process].links;
-  for (const Link& link : links) connections_.read_now(link.id);
-  if (peers_[process].begun) {
-    lost(process, end_of(peers_[process].info), Certainty::known);
+void World::death_received(std::span<const std::byte> payload) {
+  WireReader in(payload);
+  const auto process = in.get<std::uint32_t>();
+  Death death;
+  death.certainty = in.get<Certainty>() == Certainty::known ? Certainty::known : Certainty::presumed;
+  death.error.code = ErrorCode::rank_died;
+  death.error.message = in.get_text();
+  death.error.peer = static_cast<int>(process);
+  if (in.complete() && has(process)) learn_death(static_cast<int>(process), std::move(death));
+}
+
+// Opinions are of use at once or never: new neighbours do not get those of before.
+void World::opinion_received(int from, std::span<const std::byte> payload) {
+  WireReader in(payload);
+  const auto origin = in.get<std::uint32_t>();
+  const auto number = in.get<std::uint64_t>();
+  const auto process = in.get<std::uint32_t>();
+  const bool hears = in.get<std::uint8_t>() != 0;
+  if (!in.complete() || !has(origin) || !has(process)) return;
+  if (static_cast<int>(origin) == state_.self || !seen_.first_time(static_cast<int>(origin), number)) return;
+  flood(encode_frame(ControlFrame::opinion, payload), from);
+  PeerSession& session = this->session(static_cast<int>(process));
+  if (hears)
+    session.heard_by(static_cast<int>(origin));
+  else if (session.answers())
+    flood_opinion(session.process(), true);
+}
+
+void World::process_lost(int process, const std::string& why, Certainty certainty) {
+  if (!session(process).is_living() || alone_) return;
+  if (leaving_) return part_from(process, state_.goodbye.value_or(Frame()));
+  Death death;
+  death.certainty = certainty;
+  death.error.code = ErrorCode::rank_died;
+  death.error.message =
+      fmt::format("process {} {}: {}", process, certainty == Certainty::known ? "died" : "is presumed dead", why);
+  death.error.peer = process;
+  log::warn("{}", death.error.message);
+  learn_death(process, std::move(death));
+}
+
+void World::learn_death(int process, Death death) {
+  if (alone_) return;
+  if (!session(process).is_living()) return confirm_death(process, std::move(death));
+  absences_.push_back(encode_death(process, death));
+  roster_.set_dead(process, death);
+  if (process == state_.self) {
+    log::error("the other processes declared this one dead: {}", death.error.message);
+    leave_alone(absences_.back());
   } else {
-    peers_[process].ended_at = loop_.now();
+    flood(absences_.back());  // to the dead one too: it may live, and must know
+    part_from(process, absences_.back());
   }
+  if (!first_death_) first_death_ = death.error;
+  news_.died(process, death);
+  draw_overlay();
+  finish_join();
 }
 
-void World::confirm_ends() {
-  for (std::size_t process = 0; process < peers_.size(); ++process) {
-    Peer& peer = peers_[process];
-    if (!peer.ended_at || loop_.now() < *peer.ended_at + kGoodbyeOnItsWay) continue;
-    peer.ended_at.reset();
-    lost(static_cast<int>(process), end_of(peer.info), Certainty::known);
-  }
+// Of a process that counts as dead already: only that it is certain is news.
+void World::confirm_death(int process, Death death) {
+  const auto before = roster_.death_of(process);
+  if (!before || before->certainty == Certainty::known || death.certainty != Certainty::known) return;
+  absences_.push_back(encode_death(process, death));
+  roster_.set_dead(process, death);
+  flood(absences_.back());
+  news_.died(process, death);
 }
 
-void World::lost(int process, const std::string& why, Certainty certainty) {
-  if (peers_[process].said_goodbye) return learn_goodbye(process, process);
-  if (leaving_) return part_from(process, goodbye_);
-  declare_dead(process, why, certainty);
+void World::learn_goodbye(int process, int from) {
+  PeerSession& session = this->session(process);
+  if (!session.is_living() || alone_ || process == state_.self) return;
+  if (from != process && session.announce_goodbye()) return;
+  if (state_.goodbye) return part_from(process, *state_.goodbye);
+  absences_.push_back(encode_goodbye(process));
+  roster_.set_left(process);
+  flood(absences_.back());
+  part_from(process, absences_.back());
+  news_.left(process);
+  draw_overlay();
+  finish_join();
+}
+
+void World::part_from(int process, const Frame& last_words) {
+  state_.book.remove(process);
+  session(process).part(last_words);
+}
+
+void World::leave_alone(const Frame& last_words) {
+  alone_ = true;
+  state_.connections.stop_listening();
+  for (const auto& session : sessions_) part_from(session->process(), last_words);
+}
+
+void World::leave(Done done) {
+  if (joining_) std::exchange(joining_, nullptr)(fail(ErrorCode::aborted, "this process leaves while it joins"));
+  leaving_ = std::move(done);
+  leave_deadline_ = state_.loop.now() + kGoodbyeLimit;
+  finish_leave();
+}
+
+void World::finish_leave() {
+  if (!leaving_) return;
+  const bool late = state_.loop.now() >= leave_deadline_;
+  const auto waits = [&](auto&& why) { return !late && std::any_of(sessions_.begin(), sessions_.end(), why); };
+  if (!state_.goodbye && !waits([](const auto& session) { return session->has_pending(); })) say_goodbye();
+  if (state_.goodbye && !alone_ && !waits([](const auto& session) { return session->has_kept(); }))
+    leave_alone(*state_.goodbye);
+  if (late || (alone_ && state_.connections.empty())) std::exchange(leaving_, nullptr)({});
+}
+
+void World::say_goodbye() {
+  Frame goodbye = encode_goodbye(state_.self);
+  flood(goodbye);
+  state_.goodbye = std::move(goodbye);
+  for (const Early& each : std::exchange(early_, {})) state_.connections.close(each.id);
+}
+
+void World::beat() {
+  if (alone_ || state_.self < 0 || state_.loop.now() < next_beat_) return;
+  next_beat_ = state_.loop.now() + state_.heartbeat_timeout * kBeatPart;
+  for (const auto& session : sessions_) session->beat();
+}
+
+double World::tick() {
+  beat();
+  for (const auto& session : sessions_) session->tick();
+  finish_join();
+  finish_leave();
+  double next = state_.self >= 0 && !alone_ && sessions_.size() > 1 ? next_beat_ : EventLoop::kNever;
+  if (joining_) next = std::min(next, join_deadline_);
+  if (leaving_) next = std::min(next, leave_deadline_);
+  for (const auto& session : sessions_) next = std::min(next, session->next_tick());
+  return next;
 }
 
 }  // namespace tutti
