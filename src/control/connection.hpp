@@ -13,7 +13,7 @@
 
 #include "base/fd.hpp"
 #include "control/frame.hpp"
-#include "control/session.hpp"
+#include "control/world/session.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

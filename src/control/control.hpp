@@ -37,7 +37,7 @@
 #include "control/mailbox.hpp"
 #include "control/roster.hpp"
 #include "control/subscriptions.hpp"
-#include "control/world.hpp"
+#include "control/world/world.hpp"
 #include "net/event_loop.hpp"
 #include "net/local_listener.hpp"
 #include "net/sockets.hpp"

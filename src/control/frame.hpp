@@ -1,5 +1,5 @@
 // Frames of the control plane as bytes: a length, a kind and a payload. The payload of a frame that must neither be
-// lost nor come twice begins with its number; see session.hpp.
+// lost nor come twice begins with its number; see world/session.hpp.
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,8 @@
 #include "base/wire.hpp"
 #include "control/control_peer.hpp"
 #include "control/mailbox.hpp"
-#include "control/overlay.hpp"
 #include "control/process_watch.hpp"
+#include "control/world/overlay.hpp"
 
 namespace tutti {
 namespace {

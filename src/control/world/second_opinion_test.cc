@@ -1,4 +1,4 @@
-#include "control/second_opinion.hpp"
+#include "control/world/second_opinion.hpp"
 
 #include <gtest/gtest.h>
 

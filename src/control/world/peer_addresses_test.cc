@@ -1,4 +1,4 @@
-#include "control/peer_addresses.hpp"
+#include "control/world/peer_addresses.hpp"
 
 #include <gtest/gtest.h>
 

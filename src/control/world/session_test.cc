@@ -1,4 +1,4 @@
-#include "control/session.hpp"
+#include "control/world/session.hpp"
 
 #include <gtest/gtest.h>
 

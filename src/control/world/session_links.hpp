@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "control/control_connections.hpp"
-#include "control/session.hpp"
+#include "control/world/session.hpp"
 #include "net/event_loop.hpp"
 
 namespace tutti {

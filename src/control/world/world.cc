@@ -1,4 +1,4 @@
-#include "control/world.hpp"
+#include "control/world/world.hpp"
 
 #include <fmt/format.h>
 

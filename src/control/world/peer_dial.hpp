@@ -12,7 +12,7 @@
 
 #include "control/control_connections.hpp"
 #include "control/greeting.hpp"
-#include "control/peer_addresses.hpp"
+#include "control/world/peer_addresses.hpp"
 #include "net/address_book.hpp"
 #include "net/backoff.hpp"
 #include "net/route.hpp"

@@ -1,4 +1,4 @@
-#include "control/overlay.hpp"
+#include "control/world/overlay.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "control/peer_dial.hpp"
+#include "control/world/peer_dial.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "control/session_links.hpp"
+#include "control/world/session_links.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -21,9 +21,9 @@
 #include "control/control_peer.hpp"
 #include "control/death.hpp"
 #include "control/mailbox.hpp"
-#include "control/overlay.hpp"
-#include "control/peer_session.hpp"
 #include "control/roster.hpp"
+#include "control/world/overlay.hpp"
+#include "control/world/peer_session.hpp"
 #include "net/event_loop.hpp"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "control/process_end.hpp"
+#include "control/world/process_end.hpp"
 
 #include <sys/epoll.h>
 #include <unistd.h>

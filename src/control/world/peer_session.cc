@@ -1,4 +1,4 @@
-#include "control/peer_session.hpp"
+#include "control/world/peer_session.hpp"
 
 #include <fmt/format.h>
 
