@@ -10,7 +10,7 @@ export CCACHE_NOHASHDIR := 1
 export GTEST_COLOR := no
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench lint format fuzz clean help
+.PHONY: build demo test coverage bench lint format fuzz clean help
 
 build: ## the library and the tutti command, into build/lib and build/bin
 	@scripts/install-deps build
@@ -25,6 +25,10 @@ test: ## all tests
 	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) -j $(JOBS)
+
+coverage: ## how many lines of src/engine its unit tests run (2 minutes)
+	@scripts/install-deps test
+	@scripts/coverage --build $(BUILD)
 
 test-labs: failover-build ## networks that fail under jobs with pauses of 0.05, 1 and 10 s, beside busy loops (30 minutes, root)
 	@for lab in "failover.sh $(BUILD)/bin/failover_rank 2" "spare.sh $(BUILD)/bin/failover_rank" \
