@@ -10,8 +10,8 @@
 
 #include "agent/outbox.hpp"
 #include "agent/pacing.hpp"
+#include "base/backoff.hpp"
 #include "base/fd.hpp"
-#include "net/backoff.hpp"
 #include "net/socket.hpp"
 
 namespace tutti::agent {

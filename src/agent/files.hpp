@@ -8,8 +8,8 @@
 
 #include "agent/outbox.hpp"
 #include "agent/pacing.hpp"
+#include "base/backoff.hpp"
 #include "base/fd.hpp"
-#include "net/backoff.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::agent {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <thread>
 
+#include "base/backoff.hpp"
 #include "bootstrap/attendance.hpp"
-#include "net/backoff.hpp"
 #include "net/handshake.hpp"
 #include "net/interfaces.hpp"
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <thread>
 
-#include "net/backoff.hpp"
+#include "base/backoff.hpp"
 
 namespace tutti {
 namespace {

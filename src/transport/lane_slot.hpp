@@ -17,7 +17,7 @@
 #include <limits>
 #include <string>
 
-#include "net/backoff.hpp"
+#include "base/backoff.hpp"
 
 namespace tutti {
 

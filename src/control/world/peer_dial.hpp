@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/backoff.hpp"
 #include "control/control_connections.hpp"
 #include "control/greeting.hpp"
 #include "control/world/peer_addresses.hpp"
 #include "net/address_book.hpp"
-#include "net/backoff.hpp"
 #include "net/route.hpp"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "net/backoff.hpp"
+#include "base/backoff.hpp"
 
 #include <gtest/gtest.h>
 
