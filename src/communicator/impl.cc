@@ -92,8 +92,9 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::create(std::shared_p
   impl->links_ = std::make_unique<LinkTable>(*impl->job_, impl->identity_, *impl->host_, impl->recorder_.record());
   impl->plans_ = std::make_unique<PlanCache>(std::move(setting), *impl->links_);
   const OperationDriver::Parts parts{
-      impl->identity_, impl->options_, *impl->host_,    impl->layout_.hosts > 1 ? impl->job_->tcp() : nullptr,
-      impl->failure_,  impl->query_,   impl->recorder_, *impl->plans_};
+      {impl->identity_, impl->options_, *impl->host_, impl->failure_, impl->query_, impl->recorder_},
+      impl->layout_.hosts > 1 ? impl->job_->tcp() : nullptr,
+      *impl->plans_};
   impl->driver_.emplace(parts, WaitPolicy::of(is_crowded(impl->identity_)), impl);
   if (impl->identity_.settled) impl->settle(impl->identity_.pull);
   impl->job_->enroll(impl->identity_.id, impl);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "communicator/operation/identity.hpp"
-#include "control/agreement/agreement.hpp"
+#include "control/agreement/loss_set.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {

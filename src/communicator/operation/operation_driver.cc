@@ -23,6 +23,13 @@ constexpr int kPollsAlone = 64;            // a microsecond or two
 /// One step takes milliseconds; a process that takes longer stands still, and the memory is taken away from it.
 constexpr double kStandstillSeconds = 0.5;
 
+/// Returns how often a call that is alone polls before it waits as others do. Connections, and ranks that share this
+/// process, need more care than that.
+int polls_alone(const OperationDriver::Parts& parts, const WaitPolicy& wait_policy) {
+  if (parts.tcp != nullptr || parts.host.shares_process()) return 0;
+  return wait_policy.spin > 0 ? kPollsAlone : 1;
+}
+
 /// Takes the memory that peers could write into during an operation away from one that stands still.
 void revoke_exposed(const Operation& operation, int rank, int peer) {
   for (const std::span<std::byte> buffer : operation.execution.exposed()) {
@@ -44,11 +51,8 @@ OperationDriver::OperationDriver(const Parts& parts, const WaitPolicy& wait_poli
       owner_(std::move(owner)),
       scheduler_(parts.query),
       wait_policy_(wait_policy),
-      polls_alone_(parts.tcp != nullptr || parts.host.shares_process() ? 0
-                   : wait_policy.spin > 0                              ? kPollsAlone
-                                                                       : 1),
-      stalls_({parts.identity, parts.options, parts.host, parts.failure, parts.query, parts.recorder},
-              parts.tcp != nullptr),
+      polls_alone_(polls_alone(parts, wait_policy)),
+      stalls_(parts, parts.tcp != nullptr),
       inquiry_(parts.identity, parts.failure, parts.query),
       fence_(parts.host, kStandstillSeconds) {}
 

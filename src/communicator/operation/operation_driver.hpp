@@ -33,14 +33,9 @@ class Tcp;
 
 class OperationDriver {
  public:
-  struct Parts {  // all must outlive it
-    const Identity& identity;
-    const Options& options;
-    Host& host;
+  /// All must outlive it.
+  struct Parts : StallWatch::Parts {
     Tcp* tcp;  // null if all ranks are on one host
-    FailureState& failure;
-    PeerQuery& query;
-    OperationRecorder& recorder;
     PlanCache& plans;
   };
   /// `owner`: holds the driver and its parts. Submitted operations keep it alive until they are done.
