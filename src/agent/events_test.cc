@@ -100,8 +100,8 @@ TEST(EventTail, TellsEachEventOfEachProcessOnceInOrderOfTime) {
   const auto one = monitor::open_recorder(folder.path()), two = monitor::open_recorder(folder.path());
   EventTail tail({folder.path()}, 0);
   EXPECT_TRUE(tail.look(monotonic_seconds()).empty());
-  two->tell(event_of(EventKind::lane_up, 1));
-  one->tell(event_of(EventKind::lane_down, 2));
+  two->record(event_of(EventKind::lane_up, 1));
+  one->record(event_of(EventKind::lane_down, 2));
   const auto events = tail.look(monotonic_seconds());
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].event.kind, EventKind::lane_up);
@@ -117,7 +117,7 @@ TEST(EventTail, CountsWhatARingHadNoRoomFor) {
   EventTail tail({folder.path()}, 0);
   tail.look(monotonic_seconds());
   const int room = static_cast<int>(recorder->map().shape().events);
-  for (int i = 0; i < 100; ++i) recorder->tell(event_of(EventKind::lane_up, i));
+  for (int i = 0; i < 100; ++i) recorder->record(event_of(EventKind::lane_up, i));
   const auto events = tail.look(monotonic_seconds());
   ASSERT_EQ(events.size(), static_cast<std::size_t>(room));
   EXPECT_EQ(events[0].missed, static_cast<std::uint64_t>(100 - room));
@@ -129,8 +129,8 @@ TEST(EventTail, LooksBackAsFarAsItIsTold) {
   const auto recorder = monitor::open_recorder(folder.path());
   monitor::Event old = event_of(EventKind::lane_up, 1);
   old.at = monitor::ago(0.05);
-  recorder->tell(old);
-  recorder->tell(event_of(EventKind::lane_up, 2));
+  recorder->record(old);
+  recorder->record(event_of(EventKind::lane_up, 2));
   EXPECT_EQ(EventTail({folder.path()}, kEver).look(monotonic_seconds()).size(), 2u);
   EXPECT_EQ(EventTail({folder.path()}, 0.04).look(monotonic_seconds()).size(), 1u);
 }
@@ -155,7 +155,7 @@ TEST(EventTail, HearsAProcessBesideMoreFilesThanItMayOpen) {
   EXPECT_LE(tail.open_files(), EventTail::folder_limit());
   const auto recorder = monitor::open_recorder(other.path());
   tail.look(monotonic_seconds() + 2);
-  recorder->tell(event_of(EventKind::lane_up, 1));
+  recorder->record(event_of(EventKind::lane_up, 1));
   EXPECT_EQ(tail.look(monotonic_seconds() + 4).size(), 1u);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
@@ -165,7 +165,7 @@ TEST(EventTail, HearsTheLastWordsOfAProcessThatLeavesAndForgetsIt) {
   auto recorder = monitor::open_recorder(folder.path());
   EventTail tail({folder.path()}, 0);
   tail.look(monotonic_seconds());
-  recorder->tell(event_of(EventKind::communicator_closed));
+  recorder->record(event_of(EventKind::communicator_closed));
   recorder.reset();
   const auto events = tail.look(monotonic_seconds() + 2);
   ASSERT_EQ(events.size(), 1u);
@@ -181,7 +181,7 @@ TEST(EventTail, TellsOnceOfAProcessThatWasKilled) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto recorder = monitor::open_recorder(folder.path());
-    recorder->tell(event_of(EventKind::lane_up, 7));
+    recorder->record(event_of(EventKind::lane_up, 7));
     [[maybe_unused]] const auto written = ::write(ready[1], "x", 1);
     for (;;) ::pause();
   }

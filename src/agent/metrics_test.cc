@@ -123,7 +123,7 @@ TEST_F(MetricsTest, ALaneTellsItsRatesConditionAndCause) {
 }
 
 TEST_F(MetricsTest, LinksAreSummedUpOverTheirChannels) {
-  for (const int channel : {0, 1}) recorder_->open_link(world_, 2, channel, false)->first.set(10);
+  for (const int channel : {0, 1}) recorder_->open_link(world_, 2, channel, false)->posted.set(10);
   EXPECT_EQ(value_of(scrape(), "tutti_link_posted_total", "peer=\"2\",direction=\"send\""), 20);
 }
 

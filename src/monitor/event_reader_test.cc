@@ -19,15 +19,15 @@ TEST(EventReader, ReadsEachEventOnceAndInOrder) {
   const TemporaryFolder folder;
   const auto recorder = open_recorder(folder.path());
   EventReader reader(recorder->map());
-  recorder->tell(late(1));
-  recorder->tell(late(2));
+  recorder->record(late(1));
+  recorder->record(late(2));
   const auto first = reader.read();
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].event.peer, 1);
   EXPECT_EQ(first[1].event.peer, 2);
   EXPECT_EQ(first[1].event.text, "late");
   EXPECT_TRUE(reader.read().empty());
-  recorder->tell(late(3));
+  recorder->record(late(3));
   EXPECT_TRUE(reader.has_new());
   EXPECT_EQ(reader.read().size(), 1u);
 }
@@ -36,7 +36,7 @@ TEST(EventReader, CountsWhatWasOverwrittenBeforeItWasRead) {
   const TemporaryFolder folder;
   const auto recorder = open_recorder(folder.path());
   EventReader reader(recorder->map());
-  for (int i = 0; i < 100; ++i) recorder->tell(late(i));
+  for (int i = 0; i < 100; ++i) recorder->record(late(i));
   const auto events = reader.read();
   ASSERT_EQ(events.size(), 16u);
   EXPECT_EQ(events[0].missed, 84u);
@@ -48,7 +48,7 @@ TEST(EventReader, WaitsForOneThatIsBeingWritten) {
   const TemporaryFolder folder;
   const auto recorder = open_recorder(folder.path());
   EventReader reader(recorder->map());
-  for (int i = 0; i < 3; ++i) recorder->tell(late(i));
+  for (int i = 0; i < 3; ++i) recorder->record(late(i));
   recorder->map().event(1).index.set(0);
   ASSERT_EQ(reader.read().size(), 1u);
   EXPECT_TRUE(reader.has_new());
@@ -63,7 +63,7 @@ TEST(EventReader, GivesUpOnOneWhoseWriterIsGone) {
   const TemporaryFolder folder;
   const auto recorder = open_recorder(folder.path());
   EventReader reader(recorder->map());
-  for (int i = 0; i < 2; ++i) recorder->tell(late(i));
+  for (int i = 0; i < 2; ++i) recorder->record(late(i));
   recorder->map().event(0).index.set(0);
   const Deadline deadline = Deadline::in(10);
   auto events = reader.read();

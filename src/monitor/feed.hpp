@@ -1,5 +1,5 @@
-// What wakes the thread that calls handlers of events (tutti/monitor.hpp). Recorder::tell calls announce_event() after
-// each event: a load while nobody listens, a system call while somebody does. Any thread.
+// What wakes the thread that calls handlers of events (tutti/monitor.hpp). Recorder::record calls announce_event()
+// after each event: a load while nobody listens, a system call while somebody does. Any thread.
 #pragma once
 
 #include <atomic>

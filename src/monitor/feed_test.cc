@@ -36,7 +36,7 @@ void tell(int peer) {
   event.lane = 2;
   event.values[0] = 1e9;
   event.text = "a lane";
-  Recorder::of_process().tell(event);
+  Recorder::of_process().record(event);
 }
 
 /// Collects what a handler was called with.

@@ -164,16 +164,16 @@ inline std::uint64_t link_name(int peer, int channel, bool receives) {
 
 /// One end of a link.
 struct alignas(64) LinkRecord {
-  Cell<std::uint64_t> name;    // 0: free; peer + 1 (32), channel (16), 0 sends or 1 receives (16)
-  Cell<std::uint64_t> first;   // chunks posted; expected
-  Cell<std::uint64_t> second;  // chunks handed to a lane; received
-  Cell<std::uint64_t> third;   // chunks acknowledged, or their memory released; done with
+  Cell<std::uint64_t> name;         // 0: free; peer + 1 (32), channel (16), 0 sends or 1 receives (16)
+  Cell<std::uint64_t> posted;       // chunks; if it receives: expected
+  Cell<std::uint64_t> transferred;  // chunks handed to a lane; if it receives: received
+  Cell<std::uint64_t> done;         // chunks acknowledged, or their memory released
   Cell<std::uint64_t> bytes;
   Cell<std::uint32_t> operation;  // of the last chunk posted or expected
 
   /// The next chunk is posted, or expected.
   void post(std::uint64_t count, std::uint64_t size, std::uint32_t number) {
-    first.set(count);
+    posted.set(count);
     bytes.add(size);
     operation.set(number);
   }

@@ -200,7 +200,7 @@ LinkRecord* Recorder::open_link(CommunicatorRecord& of, int peer, int channel, b
   const std::uint64_t name = link_name(peer, channel, receives);
   for (LinkRecord& link : of.links) {
     if (link.name.get() != 0 && link.name.get() != name) continue;
-    for (auto* const count : {&link.first, &link.second, &link.third, &link.bytes}) count->set(0);
+    for (auto* const count : {&link.posted, &link.transferred, &link.done, &link.bytes}) count->set(0);
     link.operation.set(0);
     link.name.set(name);
     return &link;
@@ -250,7 +250,7 @@ std::uint32_t Recorder::program(std::string_view name) {
   return count;
 }
 
-void Recorder::tell(const Event& event) {
+void Recorder::record(const Event& event) {
   if (!is_on() || !is_ours()) return;
   const std::uint64_t index = map_.head().event_count.claim(1);
   EventRecord& record = map_.event(index);

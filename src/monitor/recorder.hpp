@@ -61,7 +61,8 @@ class Recorder {
   /// A program's number; its name is kept once.
   std::uint32_t program(std::string_view name);
 
-  void tell(const Event& event);
+  /// Adds an event, and wakes whoever waits for one. Any thread.
+  void record(const Event& event);
 
  private:
   Recorder() = default;  // off

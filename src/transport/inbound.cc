@@ -39,7 +39,7 @@ struct Inbound::Link final : RecvLink {
   void release() override {
     const std::lock_guard lock(mutex());
     state.release();
-    record->third.set(state.released());
+    record->done.set(state.released());
     inbound->maybe_ack(*this, false);
   }
 
@@ -120,7 +120,7 @@ void Inbound::on_data(const Lane& lane, const FrameHeader& header) {
   if (found == links_.end()) return;
   Link& link = *found->second;
   link.state.complete(lane.index(), header.sequence);
-  link.record->second.set(link.state.received());
+  link.record->transferred.set(link.state.received());
   if (!link.touched) touched_.push_back(&link);
   link.touched = true;
 }

@@ -144,7 +144,7 @@ void LaneWatch::report(WatchedLane& each, monitor::Event event) {
   event.lane = static_cast<int>(each.index);
   event.peer = options_.process;
   if (options_.report) return options_.report(event);
-  if (options_.recorder != nullptr) options_.recorder->tell(event);
+  if (options_.recorder != nullptr) options_.recorder->record(event);
 }
 
 }  // namespace tutti

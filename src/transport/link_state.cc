@@ -273,12 +273,12 @@ void LinkReceiver::update_grant() {
 }
 
 bool LinkReceiver::owes_acknowledgement(bool settled) const {
-  const std::uint64_t news = received_cost_ - told_cost_;
-  const std::uint64_t gain = granted_credit_ - told_credit_;
+  const std::uint64_t news = received_cost_ - last_ack_cost_;
+  const std::uint64_t gain = granted_credit_ - last_ack_credit_;
   if (news >= std::min(limits_.news_limit, limits_.window / 2) || gain >= limits_.window / 2) return true;
   if (ack_wanted_ && settled) return true;
   // A sender with less than a chunk's credit left may be waiting for any that there is.
-  const std::uint64_t left = told_credit_ > received_cost_ ? told_credit_ - received_cost_ : 0;
+  const std::uint64_t left = last_ack_credit_ > received_cost_ ? last_ack_credit_ - received_cost_ : 0;
   return gain != 0 && left < chunk_cost(limits_.chunk_limit);
 }
 
@@ -292,8 +292,8 @@ Acknowledgement LinkReceiver::acknowledge() {
     if (slots_[sequence].state == State::received) ack.arrived |= std::uint64_t{1} << bit;
   }
   ack_wanted_ = false;
-  told_cost_ = received_cost_;
-  told_credit_ = granted_credit_;
+  last_ack_cost_ = received_cost_;
+  last_ack_credit_ = granted_credit_;
   return ack;
 }
 

@@ -186,8 +186,8 @@ class LinkReceiver {
   std::uint64_t granted_credit_;
 
   bool ack_wanted_ = false;
-  std::uint64_t told_cost_ = 0;                      // received_cost_ in the last acknowledgement
-  std::uint64_t told_credit_ = 0;                    // granted_credit_ in it
+  std::uint64_t last_ack_cost_ = 0;                  // received_cost_ in the last acknowledgement
+  std::uint64_t last_ack_credit_ = 0;                // granted_credit_ in it
   std::vector<std::unique_ptr<std::byte[]>> spare_;  // staging of chunk_limit bytes each
 };
 

@@ -237,7 +237,7 @@ Status Outbound::on_ack(const FrameHeader& header) {
   const double arrived = measured ? lanes_.arrival(header.stamp, now) : 0;
   for (const auto& each : completed_) lanes_.complete(each, arrived, now);
   if (measured) lanes_.settle(now);
-  link.record->third.set(link.state.acked());
+  link.record->done.set(link.state.acked());
   if (link.closed) end_if_over(header.link);
   return accepted;
 }
@@ -247,7 +247,7 @@ void Outbound::transmitted(const FrameHeader& header) {
   if (found == links_.end()) return;
   Sending& link = *found->second;
   link.state.transmitted(header.sequence);
-  link.record->second.set(std::max(link.record->second.get(), header.sequence + 1));
+  link.record->transferred.set(std::max(link.record->transferred.get(), header.sequence + 1));
 }
 
 }  // namespace tutti

@@ -16,7 +16,7 @@ namespace {
 void tell(monitor::Recorder& recorder, int kind) {
   monitor::Event event = event_of(static_cast<monitor::EventKind>(kind), 1);
   event.cause = monitor::Cause::path_congested;
-  recorder.tell(event);
+  recorder.record(event);
 }
 
 void storm(monitor::Recorder& recorder, int rate, double seconds) {

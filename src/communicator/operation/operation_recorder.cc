@@ -43,17 +43,17 @@ void OperationRecorder::open(std::uint64_t job) {
   record->host.set(layout_.host_of_rank[static_cast<std::size_t>(identity_.rank)]);
   record->name.set(options_.name);
   record->state.set(CommunicatorRecord::alive);
-  recorder.tell({.kind = EventKind::communicator_created,
-                 .communicator = identity_.id,
-                 .rank = identity_.rank,
-                 .values = {static_cast<double>(size)},
-                 .text = options_.name});
+  recorder.record({.kind = EventKind::communicator_created,
+                   .communicator = identity_.id,
+                   .rank = identity_.rank,
+                   .values = {static_cast<double>(size)},
+                   .text = options_.name});
 }
 
 void OperationRecorder::close() {
   if (record() == nullptr) return;
   Recorder& recorder = Recorder::of_process();
-  recorder.tell({.kind = EventKind::communicator_closed, .communicator = identity_.id, .rank = identity_.rank});
+  recorder.record({.kind = EventKind::communicator_closed, .communicator = identity_.id, .rank = identity_.rank});
   recorder.close_communicator(record());
 }
 
@@ -68,20 +68,20 @@ void OperationRecorder::broken(const Error& error) {
   if (record() == nullptr) return;
   record()->error.set(error.to_string());
   record()->state.set(CommunicatorRecord::broken);
-  Recorder::of_process().tell({.kind = EventKind::communicator_broken,
-                               .communicator = identity_.id,
-                               .rank = identity_.rank,
-                               .peer = error.peer,
-                               .text = error.message});
+  Recorder::of_process().record({.kind = EventKind::communicator_broken,
+                                 .communicator = identity_.id,
+                                 .rank = identity_.rank,
+                                 .peer = error.peer,
+                                 .text = error.message});
 }
 
 void OperationRecorder::late(const Operation& operation, int peer, double seconds) {
-  Recorder::of_process().tell({.kind = EventKind::rank_late,
-                               .communicator = identity_.id,
-                               .rank = identity_.rank,
-                               .peer = peer,
-                               .operation = operation.number(),
-                               .values = {seconds}});
+  Recorder::of_process().record({.kind = EventKind::rank_late,
+                                 .communicator = identity_.id,
+                                 .rank = identity_.rank,
+                                 .peer = peer,
+                                 .operation = operation.number(),
+                                 .values = {seconds}});
 }
 
 void OperationRecorder::set_title(Operation& operation, const Plan& plan) const {

@@ -185,7 +185,7 @@ void RecordingReader::read_links(const CommunicatorRecord& record, CommunicatorV
     const auto peer = static_cast<std::int64_t>(name >> 32) - 1;
     if (name == 0 || peer < 0 || peer >= view.size) continue;
     view.links.push_back({static_cast<int>(peer), static_cast<int>(name >> 16 & 0xffff), (name & 1) != 0,
-                          link.first.get(), link.second.get(), link.third.get(), link.bytes.get(),
+                          link.posted.get(), link.transferred.get(), link.done.get(), link.bytes.get(),
                           link.operation.get()});
   }
 }

@@ -110,7 +110,7 @@ TEST(Snapshot, has_lanes_links_totals_and_events) {
   const auto recorder = open_recorder(folder.path());
   CommunicatorRecord& record = add_communicator(*recorder, 0, 4);
   record.totals[0][3].operations.set(2);
-  recorder->open_link(record, 3, 1, true)->second.set(8);
+  recorder->open_link(record, 3, 1, true)->transferred.set(8);
   LaneRecord& lane = *recorder->open_lane();
   lane.name.set("tcp 127.0.0.1");
   lane.rate.set(5e8);
@@ -120,7 +120,7 @@ TEST(Snapshot, has_lanes_links_totals_and_events) {
   ChunkRecord& chunk = recorder->map().chunk(lane, 0);
   chunk.bytes.set(65536);
   chunk.index.set(1);
-  recorder->tell({.kind = EventKind::lane_dropped, .cause = Cause::path_congested, .lane = 1, .text = "slow\x1b[2J"});
+  recorder->record({.kind = EventKind::lane_dropped, .cause = Cause::path_congested, .lane = 1, .text = "slow\x1b[2J"});
   const ProcessView process = look(folder).processes.at(0);
   ASSERT_EQ(process.communicators.at(0).totals.size(), 1U);
   EXPECT_EQ(process.communicators[0].totals[0].size_class, 3);
@@ -142,7 +142,7 @@ TEST(Snapshot, leaves_out_rings_that_nobody_asked_for) {
   const TemporaryFolder folder;
   const auto recorder = open_recorder(folder.path());
   add_operation(*recorder, add_communicator(*recorder, 0, 2), {});
-  recorder->tell({});
+  recorder->record({});
   const ProcessView process = take_snapshot({folder.path()}, {}).processes.at(0);
   EXPECT_TRUE(process.communicators.at(0).operations.empty());
   EXPECT_TRUE(process.events.empty());
@@ -269,7 +269,7 @@ void write_without_pause(Recorder& recorder, CommunicatorRecord& record, const s
     active.bytes.set(number * 3ULL);
     active.signature.set(~number);
     active.generation.set(2ULL * number + 1);
-    recorder.tell({.operation = number, .values = {0, 0, static_cast<double>(number)}});
+    recorder.record({.operation = number, .values = {0, 0, static_cast<double>(number)}});
   }
 }
 

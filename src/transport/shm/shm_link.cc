@@ -20,7 +20,7 @@ bool ShmSendLink::has_credit(bool wants_slot) {
   };
   if (free()) return true;
   consumed_ = pipe_.consumed.load(std::memory_order_acquire);
-  record_->third.set(consumed_);
+  record_->done.set(consumed_);
   return free();
 }
 
@@ -45,7 +45,7 @@ bool ShmSendLink::put(const std::byte* data, std::size_t bytes, OperationTag tag
   }
   ++sent_;
   record_->post(sent_, bytes, tag.number);
-  record_->second.set(sent_);
+  record_->transferred.set(sent_);
   const PipeLine::Kind kind = direct ? PipeLine::direct : staged ? PipeLine::staged : PipeLine::eager;
   line.publish(static_cast<std::uint32_t>(sent_), tag.number, tag.signature, static_cast<std::uint32_t>(bytes), kind,
                timed);
@@ -74,7 +74,7 @@ bool ShmSendLink::stage(const std::byte* data, std::size_t bytes) {
 std::uint64_t ShmSendLink::released() {
   if (consumed_ >= last_direct_) return sent_;
   consumed_ = pipe_.consumed.load(std::memory_order_acquire);
-  record_->third.set(consumed_);
+  record_->done.set(consumed_);
   return consumed_ >= last_direct_ ? sent_ : consumed_;
 }
 
@@ -106,7 +106,7 @@ std::optional<Arrival> ShmRecvLink::poll() {
   const OperationTag tag{line.number, line.signature};
   if (tag != expected.tag || line.bytes() != expected.bytes) return Arrival{nullptr, line.bytes(), tag};
   if (fetched_ == nullptr) {
-    record_->second.set(consumed_ + 1);
+    record_->transferred.set(consumed_ + 1);
     if (line.timed()) fetched_at_ = ticks();
     fetched_ = fetch(line, expected);
   }
@@ -156,7 +156,7 @@ void ShmRecvLink::release() {
   fetched_ = nullptr;
   if (uses_memory_) memory_.end_use();
   uses_memory_ = false;
-  record_->third.set(consumed_);
+  record_->done.set(consumed_);
   pipe_.consumed.store(consumed_, std::memory_order_release);
   from_.ring();
 }
