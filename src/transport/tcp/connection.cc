@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -20,14 +21,11 @@ constexpr int kReadsUntilAnswer = 4;  // fewer than the packets TCP sends at fir
 constexpr int kPartsPerWrite = 64;    // two per frame
 constexpr int kUnsent = 256 << 10;    // bytes that the kernel takes beyond what it sends at once
 constexpr std::size_t kBytesPerPass = 1 << 20;
-constexpr std::size_t kReadAhead = 4 << 10;  // past the end of a payload: small, because it is copied once more
 
-// Where payloads go that nobody wants. Never read.
-std::byte* bin() {
-  static thread_local std::array<std::byte, 64 << 10> bytes;
-  return bytes.data();
+bool read_info(int socket, tcp_info& info) {
+  socklen_t bytes = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0;
 }
-constexpr std::size_t kBin = 64 << 10;
 
 }  // namespace
 
@@ -40,7 +38,7 @@ Connection::Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std:
       poller_(std::move(poller)),
       owner_(owner),
       id_(poller_->new_id()),
-      way_(local_, std::move(listens), sockets) {
+      silence_(WayProbe(local_, std::move(listens), sockets)) {
   // What waits is to wait here rather than in the kernel, where nothing can overtake it.
   const int unsent = kUnsent;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
@@ -51,22 +49,12 @@ void Connection::close() {
   if (!socket_) return;
   poller_->remove(socket_.get(), id_);
   socket_.reset();
-  way_.reset();
+  silence_.stop();
   outgoing_.clear();
-  incoming_.reset();
-  landing_ = nullptr;
 }
 
 void Connection::break_off(Error why) {
   if (!failure_) failure_ = write_error_ ? *write_error_ : std::move(why);
-}
-
-void Connection::append_parts(const Outgoing& frame, iovec* parts, int& count) const {
-  if (frame.sent < kFrameHeaderBytes)
-    parts[count++] = {const_cast<std::byte*>(frame.encoded.data()) + frame.sent, kFrameHeaderBytes - frame.sent};
-  const std::size_t of_payload = frame.sent > kFrameHeaderBytes ? frame.sent - kFrameHeaderBytes : 0;
-  if (of_payload < frame.header.bytes)
-    parts[count++] = {const_cast<std::byte*>(frame.payload) + of_payload, frame.header.bytes - of_payload};
 }
 
 ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
@@ -79,7 +67,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
                                              : ::sendmsg(socket_.get(), &message, kFlags);
     if (sent >= 0) {
       unanswered_reads_ = 0;
-      if (std::exchange(settled_, false)) owner_.unsettled();
+      if (silence_.wrote()) owner_.unsettled();
       written_ += static_cast<std::uint64_t>(sent);
       count(poller_->counters().bytes_sent, static_cast<std::uint64_t>(sent));
       return sent;
@@ -95,7 +83,7 @@ ssize_t Connection::write_some(const iovec* parts, int count_of_parts) {
   }
 }
 
-void Connection::finished(const Outgoing& frame) {
+void Connection::finished(const OutgoingFrame& frame) {
   count(poller_->counters().frames_sent, 1);
   if (frame.header.type == FrameType::data) count(poller_->counters().payload_sent, frame.header.bytes);
   owner_.transmitted(*this, frame.header);
@@ -103,7 +91,7 @@ void Connection::finished(const Outgoing& frame) {
 
 void Connection::post(const FrameHeader& header, const std::byte* payload, bool keep) {
   if (!socket_ || failure_ || write_error_) return;
-  Outgoing frame{header, encode(header), payload, nullptr, 0, keep};
+  OutgoingFrame frame{header, encode(header), payload, nullptr, 0, keep};
   if (outgoing_.empty()) {
     iovec parts[2];
     int used = 0;
@@ -113,46 +101,24 @@ void Connection::post(const FrameHeader& header, const std::byte* payload, bool 
       if (header.bytes != 0) std::memcpy(small.data() + kFrameHeaderBytes, payload, header.bytes);
       parts[used++] = {small.data(), frame.total()};
     } else {
-      append_parts(frame, parts, used);
+      used = frame.gather(parts);
     }
     frame.sent = static_cast<std::size_t>(write_some(parts, used));
     if (frame.sent == frame.total()) return finished(frame);
     if (write_error_) return;
   }
-  enqueue(std::move(frame));
+  outgoing_.add(std::move(frame));
   watch_writable(true);
-}
-
-// Acknowledgements overtake data that has not begun to leave: the sender over there waits for them.
-void Connection::enqueue(Outgoing frame) {
-  auto at = outgoing_.end();
-  if (frame.header.type == FrameType::ack || frame.header.type == FrameType::tried)
-    at = std::find_if(outgoing_.begin(), outgoing_.end(),
-                      [](const Outgoing& each) { return each.sent == 0 && each.header.type == FrameType::data; });
-  outgoing_.insert(at, std::move(frame));
 }
 
 bool Connection::flush() {
   bool moved = false;
   while (!outgoing_.empty() && socket_) {
     iovec parts[kPartsPerWrite];
-    int used = 0;
-    for (const Outgoing& frame : outgoing_) {
-      if (used + 2 > kPartsPerWrite) break;
-      append_parts(frame, parts, used);
-    }
-    auto sent = static_cast<std::size_t>(write_some(parts, used));
+    const auto sent = static_cast<std::size_t>(write_some(parts, outgoing_.gather(parts)));
     if (sent == 0) break;
     moved = true;
-    while (sent != 0) {
-      Outgoing& frame = outgoing_.front();
-      const std::size_t taken = std::min(sent, frame.total() - frame.sent);
-      frame.sent += taken;
-      sent -= taken;
-      if (frame.sent != frame.total()) break;
-      finished(frame);
-      outgoing_.pop_front();
-    }
+    outgoing_.wrote(sent, [this](const OutgoingFrame& frame) { finished(frame); });
   }
   watch_writable(!outgoing_.empty() || write_error_);
   return moved;
@@ -164,48 +130,11 @@ void Connection::watch_writable(bool wanted) {
   poller_->change(socket_.get(), id_, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-void Connection::forget_incoming(const LinkId& link) {
-  if (incoming_ && incoming_->type == FrameType::data && incoming_->link == link) landing_ = nullptr;
-}
-
-void Connection::forget_outgoing(const LinkId& link) {
-  std::deque<Outgoing> left;
-  for (Outgoing& frame : outgoing_) {
-    const bool has_memory = frame.header.type == FrameType::data && frame.header.link == link && !frame.owned;
-    if (has_memory && frame.sent == 0 && !frame.keep) continue;
-    if (has_memory && frame.header.bytes != 0) {
-      frame.owned = std::make_unique_for_overwrite<std::byte[]>(frame.header.bytes);
-      std::memcpy(frame.owned.get(), frame.payload, frame.header.bytes);
-      frame.payload = frame.owned.get();
-    }
-    left.push_back(std::move(frame));
-  }
-  outgoing_ = std::move(left);
-}
-
-// By the kernel's acknowledgements, not the peer's: whatever the process there does, its kernel answers as long as
-// there is a way both ways. A window that is closed is asked about by the kernel itself; those probes are answered,
-// too. What came out of order counts as answered: after a loss nothing else moves for a while. Answers may take as long
-// as they took of late. A look that comes late counts for little: this process, or its host, may have stood still.
 Silence Connection::silence(double now) {
-  constexpr double kJustNow = 1e-9;
-  constexpr double kLongestLook = 0.03;
-  constexpr double kLongestAnswer = 0.3;
-  if (settled_ || !socket_) return {};
+  if (silence_.is_settled() || !socket_) return {};
   tcp_info info{};
-  socklen_t bytes = sizeof info;
-  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
-  const bool waits = info.tcpi_unacked > 0 || info.tcpi_probes > 1;
-  settled_ = !waits && info.tcpi_notsent_bytes == 0 && outgoing_.empty();
-  const std::uint64_t answered = info.tcpi_bytes_acked + info.tcpi_delivered;
-  const bool is_heard = !waits || looked_at_ == 0 || answered != answered_;
-  silent_ = is_heard ? 0 : silent_ + std::min(now - looked_at_, kLongestLook);
-  answered_ = answered;
-  looked_at_ = waits ? now : 0;
-  if (is_heard) way_.reset();
-  if (settled_) return {};
-  const double beyond = silent_ - std::min(info.tcpi_rtt * 1e-6, kLongestAnswer);
-  return beyond <= 0 ? Silence{kJustNow} : Silence{beyond, way_.ask(beyond)};
+  if (!read_info(socket_.get(), info)) return {};
+  return silence_.measure(info, !outgoing_.empty(), now);
 }
 
 // Bytes in the socket are those that the kernel over there has not acknowledged. Where none of them are under way, it
@@ -216,10 +145,7 @@ monitor::PathView Connection::look() {
   if (!socket_) return view;
   int unacknowledged = 0;
   tcp_info info{};
-  socklen_t bytes = sizeof info;
-  if (::ioctl(socket_.get(), SIOCOUTQ, &unacknowledged) != 0 ||
-      ::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
-    return view;
+  if (::ioctl(socket_.get(), SIOCOUTQ, &unacknowledged) != 0 || !read_info(socket_.get(), info)) return view;
   const auto in_socket = static_cast<std::uint64_t>(std::max(unacknowledged, 0));
   view.delivered = written_ - std::min(written_, in_socket);
   view.in_path = info.tcpi_unacked != 0 ? in_socket : 0;
@@ -246,12 +172,14 @@ bool Connection::receive() {
     drained = received < asked;
     if (received == 0) break;
     moved += received;
-    took(received);
+    incoming_.took(received);
+    while (socket_ && !failure_ && take_frame()) {
+    }
   }
   if (write_error_ && !failure_ && (drained || --last_passes_ == 0)) break_off(*write_error_);
   if (moved != 0) count(poller_->counters().bytes_received, moved);
   if (moved != 0 && socket_ && !failure_) answer_reads();
-  if (moved != 0 && socket_ && !failure_) owner_.pause(*this, !incoming_ && buffer_begin_ == buffer_end_);
+  if (moved != 0 && socket_ && !failure_) owner_.pause(*this, incoming_.is_between_frames());
   return moved != 0;
 }
 
@@ -265,16 +193,9 @@ void Connection::answer_reads() {
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);
 }
 
-// Into the payload that is being read, then into the buffer; the buffer is empty while a payload is incomplete.
 std::size_t Connection::read_some(std::size_t& asked) {
   iovec parts[2];
-  int used = 0;
-  if (missing_ != 0)
-    parts[used++] = landing_ != nullptr ? iovec{landing_, missing_} : iovec{bin(), std::min(missing_, kBin)};
-  if (missing_ == 0 || parts[0].iov_len == missing_) {
-    const std::size_t space = kBuffer - buffer_end_;
-    parts[used++] = {buffer_.data() + buffer_end_, missing_ == 0 ? space : std::min(space, kReadAhead)};
-  }
+  const int used = incoming_.places(parts);
   for (int part = 0; part < used; ++part) asked += parts[part].iov_len;
   while (true) {
     const ssize_t received = used == 1 ? ::recv(socket_.get(), parts->iov_base, parts->iov_len, MSG_DONTWAIT)
@@ -290,67 +211,35 @@ std::size_t Connection::read_some(std::size_t& asked) {
   }
 }
 
-void Connection::took(std::size_t bytes) {
-  const std::size_t of_payload = std::min(bytes, missing_);
-  if (landing_ != nullptr) landing_ += of_payload;
-  missing_ -= of_payload;
-  buffer_end_ += bytes - of_payload;
-  if (missing_ == 0 && incoming_ && !complete_frame()) return;
-  while (parse_buffer()) {
-  }
-  if (buffer_begin_ == buffer_end_) buffer_begin_ = buffer_end_ = 0;
-  if (buffer_begin_ != 0) {
-    std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
-    buffer_end_ -= buffer_begin_;
-    buffer_begin_ = 0;
-  }
-}
-
-// Takes one frame, or the part of it that is here, from the buffer. False: nothing more can be taken.
-bool Connection::parse_buffer() {
-  if (!socket_ || failure_ || incoming_ || buffer_end_ - buffer_begin_ < kFrameHeaderBytes) return false;
-  if (!begin_frame()) return false;
-  const std::size_t here = std::min(missing_, buffer_end_ - buffer_begin_);
-  if (landing_ != nullptr && here != 0) {
-    std::memcpy(landing_, buffer_.data() + buffer_begin_, here);
-    landing_ += here;
-  }
-  buffer_begin_ += here;
-  missing_ -= here;
-  return missing_ == 0 && complete_frame();
+// Passes on one frame, or begins the one that is coming. False: more bytes are needed, or the connection is of no use.
+bool Connection::take_frame() {
+  if (!incoming_.is_in_frame() && !(incoming_.has_header() && begin_frame())) return false;
+  return incoming_.is_whole() && complete_frame();
 }
 
 bool Connection::begin_frame() {
-  const auto header =
-      parse_frame(std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + buffer_begin_, kFrameHeaderBytes));
+  const auto header = incoming_.begin();
   if (!header) {
     break_off(header.error());
     return false;
   }
-  buffer_begin_ += kFrameHeaderBytes;
   if (header->epoch != epoch()) {
     break_off(fail(ErrorCode::refused, fmt::format("a frame of incarnation {} on incarnation {} of a lane from {}",
                                                    header->epoch, epoch(), name_))
                   .value());
     return false;
   }
-  missing_ = header->bytes;
-  landing_ = nullptr;
-  incoming_ = *header;
-  if (header->type == FrameType::bye) return true;
-  const auto place = owner_.begin(*this, *header);
+  const auto place = header->type == FrameType::bye ? Result<std::byte*>(nullptr) : owner_.begin(*this, *header);
   if (!place) {
     break_off(place.error());
     return false;
   }
-  landing_ = *place;
+  incoming_.land(*place);
   return true;
 }
 
 bool Connection::complete_frame() {
-  const FrameHeader header = *incoming_;
-  incoming_.reset();
-  landing_ = nullptr;
+  const FrameHeader header = incoming_.end();
   count(poller_->counters().frames_received, 1);
   if (header.type == FrameType::data) count(poller_->counters().payload_received, header.bytes);
   if (header.type == FrameType::bye) {

@@ -37,6 +37,14 @@ inline std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
   return data;
 }
 
+inline FrameHeader data_header(const LinkId& link, std::uint64_t sequence, std::size_t bytes) {
+  FrameHeader header;
+  header.link = link;
+  header.sequence = sequence;
+  header.bytes = static_cast<std::uint32_t>(bytes);
+  return header;
+}
+
 // What the ends of a lane say first goes after its length; see net/pending_connection.hpp.
 inline void send_greeting(int socket, const LaneGreeting& greeting) {
   WireWriter out;
