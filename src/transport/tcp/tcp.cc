@@ -3,12 +3,9 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <ctime>
 
 #include "base/clock.hpp"
 #include "base/settings.hpp"
@@ -17,8 +14,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t kAskEvery = 16;  // how often progress() asks epoll
-constexpr double kGlanceMicroseconds = 50;
+constexpr double kBetweenChecks = 50;      // microseconds from one look at overdue chunks to the next
 constexpr int kLeastChunk = 4096;          // of TUTTI_TCP_CHUNK
 constexpr double kAcknowledgements = 2.0;  // seconds to wait for them at the end
 constexpr double kAskAgain = 0.02;         // seconds
@@ -34,16 +30,12 @@ LinkLimits limits_of(std::size_t chunk) {
   return limits;
 }
 
-// Counts what happened anywhere that a sleeper might wait for; each thread remembers how far it has seen.
-std::atomic<std::uint64_t> g_happenings{0};
-thread_local std::uint64_t t_seen = 0;
-
 }  // namespace
 
 Status Tcp::Impl::listen(bool has_secret) {
   auto listeners = listening_.open(options_.listen, has_secret);
   if (!listeners) return tl::unexpected(listeners.error());
-  if (poller_->descriptor() < 0 || !wake_ || next_look_->descriptor() < 0)
+  if (poller_->descriptor() < 0 || !callers_.is_usable() || next_look_->descriptor() < 0)
     return system_error("starting the TCP transport");
   LaneConnector::Options connecting;
   connecting.greeting_timeout = options_.greeting_timeout;
@@ -65,27 +57,23 @@ Tcp::Impl::~Impl() {
   stopping_ = true;
   farewell();
   const Error closed = fail(ErrorCode::aborted, "the transport was closed").value();
-  for (auto& [key, known] : peers_) {
-    const std::lock_guard lock(known.peer->mutex());
-    known.peer->fail(closed, true);
+  for (const auto& [key, peer] : peers_.all()) {
+    const std::lock_guard lock(peer->mutex());
+    peer->fail(closed, true);
   }
 }
 
 // What was released here because it was copied must still arrive. If its lane fails now, it goes by another one, which
 // the thread dials or accepts. That a lane's bytes were acknowledged by TCP says little: a neighbour may pass them on.
 void Tcp::Impl::await_acknowledgements() {
-  std::vector<std::shared_ptr<Peer>> peers;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [key, known] : peers_) peers.push_back(known.peer);
-  }
+  const auto peers = peers_.all();
   const Deadline deadline = Deadline::in(kAcknowledgements);
   Deadline ask_again = Deadline::in(0);
   while (!deadline.passed()) {
     const bool ask = ask_again.passed();
     if (ask) ask_again = Deadline::in(kAskAgain);
     bool owed = false;
-    for (const auto& peer : peers) {
+    for (const auto& [key, peer] : peers) {
       const std::lock_guard lock(peer->mutex());
       if (!peer->is_owed()) continue;
       owed = true;
@@ -101,16 +89,17 @@ void Tcp::Impl::await_acknowledgements() {
 // What is queued goes out, and then the goodbye. A lane may fail now, too: what it had not brought over goes by the
 // others.
 void Tcp::Impl::farewell() {
-  for (auto& [id, watched] : watched_) {
-    const std::lock_guard lock(watched.peer->mutex());
-    watched.connection->say_bye();
+  for (const WatchedConnection& each : connections_.all()) {
+    const std::lock_guard lock(each.peer->mutex());
+    each.connection->say_bye();
   }
   const Deadline deadline = Deadline::in(kFarewell);
   while (!deadline.passed()) {
     tick();
-    const bool under_way = std::any_of(watched_.begin(), watched_.end(), [](const auto& each) {
-      const std::lock_guard lock(each.second.peer->mutex());
-      return each.second.connection->is_open() && each.second.connection->is_unsettled();
+    const auto connections = connections_.all();
+    const bool under_way = std::any_of(connections.begin(), connections.end(), [](const WatchedConnection& each) {
+      const std::lock_guard lock(each.peer->mutex());
+      return each.connection->is_open() && each.connection->is_unsettled();
     });
     if (!under_way) break;
     pollfd entry{poller_->descriptor(), POLLIN, 0};
@@ -121,112 +110,38 @@ void Tcp::Impl::farewell() {
   drive_ready();
 }
 
-bool Tcp::Impl::is_driven() {
-  const std::uint64_t drives = drives_.load(std::memory_order_relaxed);
-  const bool driven = drives != drives_seen_ || sleepers_.load(std::memory_order_relaxed) > 0;
-  drives_seen_ = drives;
-  return driven;
-}
-
-// Where something came last, more is likely to come: reading there at once saves asking epoll, which the others get
-// often enough.
 bool Tcp::Impl::progress() {
-  drives_.fetch_add(1, std::memory_order_relaxed);
-  // Counted apart: wait() counts as driving too, and a caller that alternates would never come to a turn of asking.
-  const std::uint64_t turn = turns_.fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t hot = hot_.load(std::memory_order_relaxed);
-  if (hot == 0 || turn % kAskEvery == 0) return drive_ready();
-  const bool moved = drive_one(hot, EPOLLIN);
+  callers_.drove();
+  const std::uint64_t likely = connections_.likely();
+  if (likely == 0) return drive_ready();
+  const bool moved = connections_.drive(likely, EPOLLIN);
   if (moved) wake();
   return moved;
 }
 
 bool Tcp::Impl::drive_ready() {
-  constexpr int kEvents = 32;
-  epoll_event events[kEvents];
-  const int ready = ::epoll_wait(poller_->descriptor(), events, kEvents, 0);
-  bool moved = false;
-  for (int i = 0; i < ready; ++i) moved = drive_one(events[i].data.u64, events[i].events) || moved;
+  const bool moved = connections_.drive_ready();
   if (moved) wake();
-  drop_removed();
-  glance();
+  connections_.drop_closed();
+  check_overdue();
   return moved;
 }
 
-// Whoever waits has the time.
-void Tcp::Impl::glance() {
+// Has peers look at chunks that are overdue. Whoever waits has the time.
+void Tcp::Impl::check_overdue() {
   const std::uint64_t now = ticks();
-  std::uint64_t last = glanced_.load(std::memory_order_relaxed);
-  if (now - last < ticks_of_microseconds(kGlanceMicroseconds)) return;
-  if (!glanced_.compare_exchange_strong(last, now, std::memory_order_relaxed)) return;
-  std::vector<std::shared_ptr<Peer>> busy;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [key, known] : peers_)
-      if (known.peer->watch() != nullptr && known.peer->watch()->is_busy()) busy.push_back(known.peer);
-  }
-  for (const auto& peer : busy) {
+  std::uint64_t last = overdue_checked_.load(std::memory_order_relaxed);
+  if (now - last < ticks_of_microseconds(kBetweenChecks)) return;
+  if (!overdue_checked_.compare_exchange_strong(last, now, std::memory_order_relaxed)) return;
+  for (const auto& peer : peers_.busy()) {
     const std::unique_lock lock(peer->mutex(), std::try_to_lock);
     if (lock) peer->watch()->check_overdue(peer->now());
   }
 }
 
-void Tcp::Impl::drop_removed() {
-  std::vector<Watched> dropped;  // destroyed after the mutex is free
-  for (const std::uint64_t id : poller_->take_removed()) {
-    const std::lock_guard lock(mutex_);
-    const auto found = watched_.find(id);
-    if (found == watched_.end()) continue;
-    if (hot_.load(std::memory_order_relaxed) == id) hot_.store(0, std::memory_order_relaxed);
-    dropped.push_back(std::move(found->second));
-    watched_.erase(found);
-  }
-}
-
-bool Tcp::Impl::drive_one(std::uint64_t id, std::uint32_t events) {
-  Watched watched;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = watched_.find(id);
-    if (found == watched_.end()) return false;
-    watched = found->second;
-  }
-  const std::unique_lock lock(watched.peer->mutex(), std::try_to_lock);
-  if (!lock) return false;  // another thread is at it
-  Connection& connection = *watched.connection;
-  bool moved = false;
-  if ((events & EPOLLOUT) != 0) moved = connection.flush();
-  const bool reads = (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 || connection.cannot_send();
-  if (reads && connection.receive()) {
-    moved = true;
-    if (hot_.load(std::memory_order_relaxed) != id) hot_.store(id, std::memory_order_relaxed);
-  }
-  if (connection.failure()) watched.peer->lane_down(connection, *connection.failure(), connection.peer_said_bye());
-  return moved || !connection.is_open();
-}
-
-void Tcp::Impl::wake() {
-  // Pairs with wait(): either the sleeper-to-be sees the happening, or we see the sleeper.
-  g_happenings.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) > 0) ::eventfd_write(wake_.get(), 1);
-}
-
 void Tcp::Impl::wait(std::chrono::microseconds at_most) {
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  if (g_happenings.load(std::memory_order_seq_cst) == t_seen) {
-    pollfd entries[2] = {{poller_->descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    const auto us = std::max<std::int64_t>(at_most.count(), 0);
-    const timespec limit{static_cast<time_t>(us / 1000000), static_cast<long>(us % 1000000 * 1000)};
-    ::ppoll(entries, 2, &limit, nullptr);
-  }
-  glance();
-  t_seen = g_happenings.load(std::memory_order_seq_cst);
-  drives_.fetch_add(1, std::memory_order_relaxed);
-  if (sleepers_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
-  // The last to leave resets the doorbell; for whoever came meanwhile it rings once more.
-  eventfd_t rings = 0;
-  if (::eventfd_read(wake_.get(), &rings) == 0 && sleepers_.load(std::memory_order_seq_cst) > 0)
-    ::eventfd_write(wake_.get(), 1);
+  callers_.wait(poller_->descriptor(), at_most);
+  check_overdue();
 }
 
 Tcp::Tcp(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -273,11 +188,30 @@ bool Tcp::progress() { return impl_->progress(); }
 void Tcp::wait(std::chrono::microseconds at_most) { impl_->wait(at_most); }
 void Tcp::wake() { impl_->wake(); }
 void Tcp::close_peer(const ProcessId& peer, const Error& why) { impl_->close_peer(peer, why); }
-bool Tcp::has_failed(const ProcessId& peer) const { return impl_->has_failed(peer); }
-bool Tcp::has_delivered(const ProcessId& peer, std::uint64_t communicator) const {
-  return impl_->has_delivered(peer, communicator);
+
+bool Tcp::has_failed(const ProcessId& id) const {
+  const auto peer = impl_->find(id);
+  if (!peer) return false;
+  const std::lock_guard lock(peer->mutex());
+  return peer->error().has_value();
 }
-std::string Tcp::describe_lanes(const ProcessId& peer) const { return impl_->describe_lanes(peer); }
+
+bool Tcp::has_delivered(const ProcessId& id, std::uint64_t communicator) const {
+  const auto peer = impl_->find(id);
+  if (!peer) return true;
+  const std::lock_guard lock(peer->mutex());
+  if (!peer->owes(communicator)) return true;
+  peer->ask_for_acknowledgements();
+  return false;
+}
+
+std::string Tcp::describe_lanes(const ProcessId& id) const {
+  const auto peer = impl_->find(id);
+  if (!peer) return "no lane";
+  const std::lock_guard lock(peer->mutex());
+  return peer->describe_lanes();
+}
+
 TcpCounters Tcp::counters() const { return impl_->counters(); }
 
 }  // namespace tutti

@@ -1,25 +1,31 @@
-// The inside of a Tcp: its peers and their lanes (tcp_lanes.cc), and who drives them (tcp.cc).
+// The inside of a Tcp: brings lanes to its peers up and gives them up (tcp_lanes.cc), and has them driven (tcp.cc). Its
+// parts: PeerTable has the peers, WatchedConnections the lanes in use, DrivingCallers those who drive them.
+// LaneConnector is the transport's thread, and calls the functions of its Delegate; the rest is for any thread.
+//
+// The mutexes of PeerTable and WatchedConnections, and its own, are leaves: whoever holds the mutex of a peer may take
+// one of them, and whoever holds one of them takes no other.
 #pragma once
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "transport/peer.hpp"
 #include "transport/tcp/connection.hpp"
+#include "transport/tcp/driving_callers.hpp"
 #include "transport/tcp/lane_connector.hpp"
 #include "transport/tcp/listening_ports.hpp"
+#include "transport/tcp/peer_table.hpp"
 #include "transport/tcp/ports.hpp"
 #include "transport/tcp/tcp.hpp"
+#include "transport/tcp/watched_connections.hpp"
 
 namespace tutti {
 
@@ -29,7 +35,6 @@ class Tcp::Impl final : public LaneConnector::Delegate {
       : options_(std::move(options)),
         key_(secret, options_.job),
         poller_(std::make_shared<Poller>()),
-        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         process_(::getpid()) {}
   ~Impl() override;
 
@@ -37,10 +42,12 @@ class Tcp::Impl final : public LaneConnector::Delegate {
 
   /// The peer at the other end of a link; dialed when it is first asked for, where dialing is on us.
   std::shared_ptr<Peer> peer_for(const Endpoint& endpoint, bool sends);
+  /// Returns null if there is none.
+  std::shared_ptr<Peer> find(const ProcessId& id) const { return peers_.find(id); }
 
   bool progress();
   void wait(std::chrono::microseconds at_most);
-  void wake();
+  void wake() { callers_.wake(); }
   void close_peer(const ProcessId& peer, const Error& why);
 
   void on_accepted(Fd socket, const LaneGreeting& greeting) override;
@@ -52,13 +59,10 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   void on_dial_failed(const Dial& dial, const Error& why, DialFailure kind) override;
   void on_ports_changed() override;
   void on_dropped() override { count(poller_->counters().strangers, 1); }
-  bool is_driven() override;
+  bool is_driven() override { return callers_.is_driven(); }
   void drive() override { drive_ready(); }
   double tick() override;
 
-  bool has_failed(const ProcessId& peer);
-  bool has_delivered(const ProcessId& peer, std::uint64_t communicator);
-  std::string describe_lanes(const ProcessId& peer);
   Endpoint endpoint() const { return listening_.endpoint(); }
   void set_processes(std::vector<AddressBook::Process> all) { book_.set_processes(std::move(all), id_); }
   void on_move(std::function<void(const Endpoint&)> moved);
@@ -66,37 +70,19 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   TcpCounters counters() const { return poller_->read_counters(); }
 
  private:
-  /// A process and which end we are of a connection to ourselves; otherwise false.
-  using PeerKey = std::pair<ProcessId, bool>;
-  struct Watched {
-    std::shared_ptr<Connection> connection;
-    std::shared_ptr<Peer> peer;
-  };
-  struct Known {
-    std::shared_ptr<Peer> peer;
-    std::vector<SocketAddress> addresses;  // to dial; empty: it dials us
-    std::vector<SocketAddress> listens;    // where it does, as far as we were told
-  };
-
   int source_ports() const {
     return options_.source_ports.first == 0 ? 0 : options_.source_ports.last - options_.source_ports.first + 1;
   }
   bool drive_ready();
-  void glance();
-  void drop_removed();
-  bool drive_one(std::uint64_t id, std::uint32_t events);
-  void watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer);
+  void check_overdue();
   /// `rails`: the ports of whichever of the two is dialed.
-  Known& find_or_make(const PeerKey& key, const std::string& name, std::size_t rails);
-  std::shared_ptr<Peer> find(const ProcessId& id);
+  std::shared_ptr<Peer> find_or_make(const PeerKey& key, const std::string& name, std::size_t rails);
   void dial(const PeerKey& key, const WantedLane& lane);
   void give_up_lanes(const Ports::Change& lost);
   void try_again();
   void open_new_ports();
   void take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer,
                  WayProbe::Target listens);
-  /// Where a process listens at this address; none: not known.
-  std::optional<SocketAddress> listens_at(const ProcessId& process, const SocketAddress& address);
   void await_acknowledgements();
   void farewell();
 
@@ -106,21 +92,15 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   ListeningPorts listening_{id_, *options_.sockets};
   AddressBook book_{[this] { return listening_.sources(); }};
   std::shared_ptr<Poller> poller_;
-  Fd wake_;
   pid_t process_;
 
-  // A leaf: nothing is called and no other mutex taken while it is held.
-  std::mutex mutex_;
+  std::mutex mutex_;  // of moved_
   std::function<void(const Endpoint&)> moved_;
-  std::map<PeerKey, Known> peers_;
-  std::unordered_map<std::uint64_t, Watched> watched_;
+  PeerTable peers_{id_};
+  WatchedConnections connections_{poller_};
+  DrivingCallers callers_;
+  std::atomic<std::uint64_t> overdue_checked_{0};  // ticks, when check_overdue() last looked
 
-  std::atomic<std::uint64_t> drives_{0};
-  std::atomic<std::uint64_t> turns_{0};    // of progress()
-  std::atomic<std::uint64_t> hot_{0};      // the connection that last brought something
-  std::atomic<std::uint64_t> glanced_{0};  // ticks, when chunks that are overdue were last looked at
-  std::uint64_t drives_seen_ = 0;          // by the thread
-  std::atomic<int> sleepers_{0};
   Ports ports_{*options_.sockets};  // the thread's
   bool stopping_ = false;           // there is no thread any more
   std::shared_ptr<NextLook> next_look_ = std::make_shared<NextLook>();

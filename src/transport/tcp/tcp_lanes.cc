@@ -24,49 +24,42 @@ std::uint32_t lanes_for(std::size_t rails, int wanted) {
   return static_cast<std::uint32_t>(std::min(each * rails, kMost));
 }
 
-bool lists(const std::vector<SocketAddress>& addresses, const SocketAddress& address) {
-  return std::any_of(addresses.begin(), addresses.end(),
-                     [&](const SocketAddress& each) { return each.with_port(0) == address.with_port(0); });
+/// Returns the address of the same host; none: there is none.
+std::optional<SocketAddress> at_host(const std::vector<SocketAddress>& addresses, const SocketAddress& host) {
+  const auto found = std::find_if(addresses.begin(), addresses.end(),
+                                  [&](const SocketAddress& each) { return each.with_port(0) == host.with_port(0); });
+  return found == addresses.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace
 
-// The process with the lower id dials. Both ends of a link are opened sooner or later, and nothing can move before, so
-// it does not matter which of them that is.
+// Both ends of a link are opened sooner or later, and nothing can move before, so it does not matter which of them
+// dials.
 std::shared_ptr<Peer> Tcp::Impl::peer_for(const Endpoint& endpoint, bool sends) {
   const PeerKey key{endpoint.id, endpoint.id == id_ && sends};
-  const bool dials = id_ < endpoint.id || key.second;
-  std::shared_ptr<Peer> peer;
-  {
-    const std::lock_guard lock(mutex_);
-    const std::string name =
-        endpoint.addresses.empty() ? endpoint.id.to_string() : endpoint.addresses.front().to_string();
-    Known& known = find_or_make(key, name, dials ? endpoint.addresses.size() : listening_.announced());
-    peer = known.peer;
-    if (known.listens.empty()) known.listens = endpoint.addresses;
-    if (!dials || !known.addresses.empty()) return peer;
-    known.addresses = endpoint.addresses;
+  const bool dials = peers_.dials(key);
+  const std::size_t rails = endpoint.addresses.size();
+  const auto peer = find_or_make(key, rails == 0 ? endpoint.id.to_string() : endpoint.addresses.front().to_string(),
+                                 dials ? rails : listening_.announced());
+  peers_.learn(key, endpoint.addresses);
+  if (!dials) return peer;
+  const std::lock_guard lock(peer->mutex());
+  if (peer->dials()) return peer;
+  if (rails == 0) {
+    peer->fail(fail(ErrorCode::invalid_argument, "the peer has no address").value(), false);
+    return peer;
   }
-  {
-    const std::lock_guard lock(peer->mutex());
-    if (endpoint.addresses.empty()) {
-      peer->fail(fail(ErrorCode::invalid_argument, "the peer has no address").value(), false);
-      return peer;
-    }
-    const std::size_t rails = endpoint.addresses.size();
-    const int wanted =
-        std::max(options_.lanes > 0 ? options_.lanes : settings().tcp_lanes, static_cast<int>(rails) * source_ports());
-    peer->dial_lanes(lanes_for(rails, wanted),
-                     options_.dial_timeout > 0 ? options_.dial_timeout : settings().join_timeout);
-  }
+  const int wanted =
+      std::max(options_.lanes > 0 ? options_.lanes : settings().tcp_lanes, static_cast<int>(rails) * source_ports());
+  peer->dial_lanes(lanes_for(rails, wanted),
+                   options_.dial_timeout > 0 ? options_.dial_timeout : settings().join_timeout);
   return peer;
 }
 
 // Over several rails chunks are smaller, so that lanes of different speed are done at the same time. Both ends must cut
 // alike.
-Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string& name, std::size_t rails) {
-  Known& known = peers_[key];
-  if (known.peer) return known;
+std::shared_ptr<Peer> Tcp::Impl::find_or_make(const PeerKey& key, const std::string& name, std::size_t rails) {
+  if (auto known = peers_.find(key)) return known;
   PeerOptions options;
   options.limits = options_.limits;
   if (rails > 1) options.limits.chunk_limit = std::min(options.limits.chunk_limit, kChunkOverRails);
@@ -77,23 +70,11 @@ Tcp::Impl::Known& Tcp::Impl::find_or_make(const PeerKey& key, const std::string&
   if (monitor::Recorder& recorder = monitor::Recorder::of_process(); recorder.is_on()) {
     options.watch.emplace();
     options.watch->recorder = &recorder;
-    options.watch->process = book_.number_of(key.first);
+    options.watch->process = book_.number_of(key.process);
     options.watch->monitor.window = settings().monitor_window;
     options.watch->monitor.stamps_per_second = 1e6 * ticks_per_microsecond();
   }
-  known.peer = std::make_shared<Peer>(name, std::move(options));
-  return known;
-}
-
-std::shared_ptr<Peer> Tcp::Impl::find(const ProcessId& id) {
-  const std::lock_guard lock(mutex_);
-  const auto found = peers_.find({id, id == id_});
-  return found == peers_.end() ? nullptr : found->second.peer;
-}
-
-void Tcp::Impl::watch(const std::shared_ptr<Connection>& connection, std::shared_ptr<Peer> peer) {
-  const std::lock_guard lock(mutex_);
-  watched_[connection->id()] = {connection, std::move(peer)};
+  return peers_.add(key, std::make_shared<Peer>(name, std::move(options)));
 }
 
 void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
@@ -101,27 +82,19 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
     log::warn("dropped a connection from {}: it was not its turn to dial", peer_name(socket.get()));
     return on_dropped();
   }
-  std::shared_ptr<Peer> peer;
-  {
-    const std::lock_guard lock(mutex_);
-    peer = find_or_make({greeting.from, false}, peer_name(socket.get()), listening_.announced()).peer;
-  }
+  const PeerKey key{greeting.from};
+  const auto peer = find_or_make(key, peer_name(socket.get()), listening_.announced());
   const auto from = peer_address(socket.get());
   WayProbe::Target listens;
-  if (from) listens = [this, id = greeting.from, from = *from] { return listens_at(id, from); };
+  if (from) listens = [this, key, from = *from] { return at_host(peers_.addresses(key), from); };
   take_lane(std::move(socket), greeting.lane, greeting.epoch, peer, std::move(listens));
 }
 
 LaneConnector::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
   if (hello.to != id_)
     return book_.number_of(hello.to) >= 0 ? LaneConnector::Verdict::pass_on : LaneConnector::Verdict::refuse;
-  std::shared_ptr<Peer> peer;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = peers_.find({hello.from, false});
-    if (found == peers_.end()) return LaneConnector::Verdict::accept;
-    peer = found->second.peer;
-  }
+  const auto peer = peers_.find(PeerKey{hello.from});
+  if (!peer) return LaneConnector::Verdict::accept;
   const std::lock_guard lock(peer->mutex());
   return peer->error() ? LaneConnector::Verdict::peer_dead : LaneConnector::Verdict::accept;
 }
@@ -134,22 +107,13 @@ void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {
   take_lane(std::move(socket), dial.lane.index, dial.lane.epoch, peer, std::move(listens));
 }
 
-std::optional<SocketAddress> Tcp::Impl::listens_at(const ProcessId& process, const SocketAddress& address) {
-  const std::lock_guard lock(mutex_);
-  const auto found = peers_.find({process, false});
-  if (found == peers_.end()) return std::nullopt;
-  for (const SocketAddress& each : found->second.listens)
-    if (each.with_port(0) == address.with_port(0)) return each;
-  return std::nullopt;
-}
-
 void Tcp::Impl::take_lane(Fd socket, std::uint32_t lane, std::uint32_t epoch, const std::shared_ptr<Peer>& peer,
                           WayProbe::Target listens) {
   {
     const std::lock_guard lock(peer->mutex());
     const auto connection = std::make_shared<Connection>(std::move(socket), lane, epoch, poller_, *peer,
                                                          std::move(listens), *options_.sockets);
-    watch(connection, peer);
+    connections_.add(connection, peer);
     if (!peer->lane_up(connection)) connection->close();
   }
   wake();
@@ -167,14 +131,9 @@ void Tcp::Impl::on_dial_failed(const Dial& dial, const Error& why, DialFailure k
 }
 
 void Tcp::Impl::dial(const PeerKey& key, const WantedLane& lane) {
-  std::vector<SocketAddress> addresses;
-  {
-    const std::lock_guard lock(mutex_);
-    addresses = peers_[key].addresses;
-  }
   const std::vector<Route> routes =
-      lane.relayed ? book_.relay_routes(book_.number_of(key.first)) : book_.direct_routes(addresses);
-  Dial dial{key.first, lane,
+      lane.relayed ? book_.relay_routes(book_.number_of(key.process)) : book_.direct_routes(peers_.addresses(key));
+  Dial dial{key.process, lane,
             routes.empty() ? Route() : routes[(lane.relayed ? lane.epoch : lane.index) % routes.size()]};
   // A port may still be taken by what was lost: every other attempt is from any.
   if (!lane.relayed && source_ports() != 0 && lane.epoch % 2 == 1) {
@@ -188,11 +147,7 @@ void Tcp::Impl::dial(const PeerKey& key, const WantedLane& lane) {
 }
 
 double Tcp::Impl::tick() {
-  std::vector<std::pair<PeerKey, std::shared_ptr<Peer>>> all;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [key, known] : peers_) all.emplace_back(key, known.peer);
-  }
+  const auto all = peers_.all();
   double next = all.empty() ? kNever : options_.clock() + kLongestSleep;
   bool changed = false;
   std::vector<WantedLane> wanted;
@@ -207,7 +162,7 @@ double Tcp::Impl::tick() {
     if (stopping_) continue;
     for (const WantedLane& lane : wanted) dial(key, lane);
   }
-  drop_removed();
+  connections_.drop_closed();
   if (changed) wake();
   return next;
 }
@@ -221,31 +176,21 @@ void Tcp::Impl::on_ports_changed() {
   }
   if (better) open_new_ports();
   if (better) try_again();
-  drop_removed();
+  connections_.drop_closed();
   wake();
 }
 
 void Tcp::Impl::give_up_lanes(const Ports::Change& lost) {
-  std::vector<Watched> watched;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [id, each] : watched_) watched.push_back(each);
-  }
-  for (const Watched& each : watched) {
+  for (const WatchedConnection& each : connections_.all()) {
     const std::lock_guard lock(each.peer->mutex());
-    if (!lists(lost.addresses, each.connection->local())) continue;
+    if (!at_host(lost.addresses, each.connection->local())) continue;
     each.peer->lane_down(*each.connection,
                          fail(ErrorCode::system, fmt::format("{} has no carrier", lost.interface)).value(), false);
   }
 }
 
 void Tcp::Impl::try_again() {
-  std::vector<std::shared_ptr<Peer>> peers;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [key, known] : peers_) peers.push_back(known.peer);
-  }
-  for (const auto& peer : peers) {
+  for (const auto& [key, peer] : peers_.all()) {
     const std::lock_guard lock(peer->mutex());
     peer->ports_back();
   }
@@ -271,59 +216,23 @@ void Tcp::Impl::on_move(std::function<void(const Endpoint&)> moved) {
 
 void Tcp::Impl::update(const Endpoint& endpoint) {
   book_.update(endpoint);
-  std::shared_ptr<Peer> peer;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = peers_.find({endpoint.id, false});
-    if (found == peers_.end() || endpoint.addresses.empty()) return;
-    found->second.listens = endpoint.addresses;
-    if (found->second.addresses.empty()) return;
-    found->second.addresses = endpoint.addresses;
-    peer = found->second.peer;
-  }
-  {
-    const std::lock_guard lock(peer->mutex());
-    peer->ports_back();
-  }
+  const PeerKey key{endpoint.id};
+  const auto peer = peers_.find(key);
+  if (!peer || endpoint.addresses.empty()) return;
+  peers_.update(key, endpoint.addresses);
+  const std::lock_guard lock(peer->mutex());
+  if (peer->dials()) peer->ports_back();
 }
 
 void Tcp::Impl::close_peer(const ProcessId& id, const Error& why) {
   for (const bool dialing_end : {false, true}) {
-    std::shared_ptr<Peer> peer;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = peers_.find({id, dialing_end});
-      if (found == peers_.end()) continue;
-      peer = found->second.peer;
-    }
+    const auto peer = peers_.find(PeerKey{id, dialing_end});
+    if (!peer) continue;
     const std::lock_guard lock(peer->mutex());
     peer->fail(why, false);
   }
-  drop_removed();
+  connections_.drop_closed();
   wake();
-}
-
-bool Tcp::Impl::has_failed(const ProcessId& id) {
-  const auto peer = find(id);
-  if (!peer) return false;
-  const std::lock_guard lock(peer->mutex());
-  return peer->error().has_value();
-}
-
-bool Tcp::Impl::has_delivered(const ProcessId& id, std::uint64_t communicator) {
-  const auto peer = find(id);
-  if (!peer) return true;
-  const std::lock_guard lock(peer->mutex());
-  if (!peer->owes(communicator)) return true;
-  peer->ask_for_acknowledgements();
-  return false;
-}
-
-std::string Tcp::Impl::describe_lanes(const ProcessId& id) {
-  const auto peer = find(id);
-  if (!peer) return "no lane";
-  const std::lock_guard lock(peer->mutex());
-  return peer->describe_lanes();
 }
 
 }  // namespace tutti
