@@ -17,13 +17,6 @@ Step make_step(StepKind kind, std::vector<Cells> sources, std::vector<Cells> tar
   return step;
 }
 
-Step make_notice(StepKind kind, int peer) {
-  Step step;
-  step.kind = kind;
-  step.peer = peer;
-  return step;
-}
-
 }  // namespace
 
 template <typename Visit>
@@ -69,16 +62,19 @@ void WorkerRef::await(Cells cells) const {
   builder_->part_.workers[static_cast<std::size_t>(index_)].steps.push_back(std::move(step));
 }
 
-void WorkerRef::signal(int peer) const { builder_->add(index_, make_notice(StepKind::signal, peer)); }
+void WorkerRef::signal(int peer) const { builder_->add_notice(index_, StepKind::signal, peer); }
 
-void WorkerRef::wait(int peer) const { builder_->add(index_, make_notice(StepKind::wait, peer)); }
+void WorkerRef::wait(int peer) const { builder_->add_notice(index_, StepKind::wait, peer); }
 
 PartBuilder::PartBuilder(const Shape& shape, int rank, bool in_place)
     : shape_(shape),
       rank_(rank),
-      in_place_(in_place),
       input_(static_cast<std::size_t>(input_chunks(shape, rank))),
-      output_(static_cast<std::size_t>(output_chunks(shape, rank))) {}
+      output_(static_cast<std::size_t>(output_chunks(shape, rank))) {
+  aliases_.reserve(input_.size());
+  for (int chunk = 0; chunk < static_cast<int>(input_.size()); ++chunk)
+    aliases_.push_back(in_place ? aliased_output(shape, rank, chunk) : -1);
+}
 
 WorkerRef PartBuilder::worker(int send_peer, int recv_peer, int channel) {
   const auto same = [&](const Worker& w) {
@@ -102,11 +98,19 @@ RankProgram PartBuilder::finish() && { return std::move(part_); }
 PartBuilder::History& PartBuilder::history_of(Buffer buffer, int chunk) {
   if (buffer == Buffer::scratch) return scratch_.at(static_cast<std::size_t>(chunk));
   if (buffer == Buffer::output) return output_.at(static_cast<std::size_t>(chunk));
-  const int alias = in_place_ ? aliased_output(shape_, rank_, chunk) : -1;
-  return alias >= 0 ? output_.at(static_cast<std::size_t>(alias)) : input_.at(static_cast<std::size_t>(chunk));
+  const int alias = aliases_.at(static_cast<std::size_t>(chunk));
+  return alias >= 0 ? output_[static_cast<std::size_t>(alias)] : input_[static_cast<std::size_t>(chunk)];
 }
 
-void PartBuilder::order_after(int worker, const Dependency& earlier, std::vector<Dependency>& after) const {
+/// A worker's last reading comes after its earlier ones.
+void PartBuilder::add_reader(History& cell, const Dependency& reader) {
+  if (cell.reader.worker < 0 || cell.reader.worker == reader.worker)
+    cell.reader = reader;
+  else
+    cell.other_readers.push_back(reader);
+}
+
+void PartBuilder::order_after(int worker, const Dependency& earlier, std::vector<Dependency>& after) {
   if (earlier.worker < 0 || earlier.worker == worker) return;
   for (Dependency& known : after) {
     if (known.worker != earlier.worker) continue;
@@ -117,20 +121,34 @@ void PartBuilder::order_after(int worker, const Dependency& earlier, std::vector
 }
 
 void PartBuilder::add(int worker, Step step) {
-  for_own(step.sources, [&](History& cell) { order_after(worker, cell.writer, step.after); });
+  Dependency writer{-1, -1}, reader{-1, -1};  // of the cell before, which are often those of the next, too
+  const auto order_after_new = [&](const Dependency& earlier, Dependency& before) {
+    if (earlier == before) return;
+    order_after(worker, earlier, step.after);
+    before = earlier;
+  };
+  for_own(step.sources, [&](History& cell) { order_after_new(cell.writer, writer); });
   for_own(step.targets, [&](History& cell) {
-    order_after(worker, cell.writer, step.after);
-    for (const Dependency& reader : cell.readers) order_after(worker, reader, step.after);
+    order_after_new(cell.writer, writer);
+    order_after_new(cell.reader, reader);
+    for (const Dependency& other : cell.other_readers) order_after(worker, other, step.after);
   });
 
   auto& steps = part_.workers[static_cast<std::size_t>(worker)].steps;
   const Dependency here{worker, static_cast<int>(steps.size())};
-  for_own(step.sources, [&](History& cell) { cell.readers.push_back(here); });
+  for_own(step.sources, [&](History& cell) { add_reader(cell, here); });
   for_own(step.targets, [&](History& cell) {
     cell.writer = here;
-    cell.readers.clear();
+    cell.reader = {-1, -1};
+    cell.other_readers.clear();
   });
   steps.push_back(std::move(step));
+}
+
+void PartBuilder::add_notice(int worker, StepKind kind, int peer) {
+  Step& notice = part_.workers[static_cast<std::size_t>(worker)].steps.emplace_back();
+  notice.kind = kind;
+  notice.peer = peer;
 }
 
 int aliased_output(const Shape& shape, int rank, int input_chunk) {

@@ -79,11 +79,14 @@ class PartBuilder {
 
   struct History {
     Dependency writer{-1, -1};
-    std::vector<Dependency> readers;  // since the last write
+    Dependency reader{-1, -1};              // since the last write
+    std::vector<Dependency> other_readers;  // since then, of other workers
   };
 
   void add(int worker, Step step);
-  void order_after(int worker, const Dependency& earlier, std::vector<Dependency>& after) const;
+  void add_notice(int worker, StepKind kind, int peer);
+  static void order_after(int worker, const Dependency& earlier, std::vector<Dependency>& after);
+  static void add_reader(History& cell, const Dependency& reader);
   History& history_of(Buffer buffer, int chunk);
   /// Calls `visit` with the history of each of the rank's own cells among `cells`.
   template <typename Visit>
@@ -91,7 +94,7 @@ class PartBuilder {
 
   Shape shape_;
   int rank_;
-  bool in_place_;
+  std::vector<int> aliases_;  // per input chunk, the output chunk that it is in place; -1: none
   std::vector<History> input_;
   std::vector<History> output_;
   std::vector<History> scratch_;

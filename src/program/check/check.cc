@@ -32,10 +32,10 @@ Checked<Runnable> make_runnable(const Program& program, const CheckOptions& opti
   auto parts = checking::gather_parts(program, options, symmetry);
   if (!parts) return tl::unexpected(std::move(parts.error()));
   runnable.parts = *std::move(parts);
-  auto graph = checking::build_graph(runnable.parts, options.slots);
+  auto graph = checking::build_graph(runnable.parts);
   if (!graph) return tl::unexpected(std::move(graph.error()));
   runnable.graph = *std::move(graph);
-  auto order = checking::order_events(runnable.parts, runnable.graph);
+  auto order = checking::order_events(runnable.parts, runnable.graph, options.slots);
   if (!order) return tl::unexpected(std::move(order.error()));
   runnable.order = *std::move(order);
   if (program.out_of_place) runnable.placements.push_back(Placement::out_of_place);
@@ -56,6 +56,7 @@ std::optional<Violation> check_placement(const Runnable& runnable, Placement pla
   outcome.roundings = std::max(outcome.roundings, found->roundings);
   outcome.rank_order = outcome.rank_order && found->rank_order;
   outcome.ordered_operands = outcome.ordered_operands && found->ordered_operands;
+  outcome.is_same_in_place = found->is_same_in_place;
   return std::nullopt;
 }
 
@@ -70,7 +71,10 @@ CheckReport check_with(const Program& program, const CheckOptions& options, cons
   checking::ReductionFacts outcome;
   for (std::size_t i = 0; i < races.size(); ++i) {
     const Placement placement = runnable->placements[i];
-    report.violation = races[i] ? std::move(races[i]) : check_placement(*runnable, placement, outcome);
+    if (races[i])
+      report.violation = std::move(races[i]);
+    else if (!outcome.is_same_in_place)
+      report.violation = check_placement(*runnable, placement, outcome);
     if (!report.violation) continue;
     report.violation = in_placement(*std::move(report.violation), placement);
     return report;

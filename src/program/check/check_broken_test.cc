@@ -133,6 +133,23 @@ TEST(CheckRaces, finds_that_chunks_of_one_step_are_under_way_at_the_same_time) {
   expect_broken(streaming, Rule::races, {0, 1, 0}, "writes scratch 1 while rank 0 worker 0 step 1 may still read it");
 }
 
+TEST(CheckRaces, follows_chunks_that_ranks_pass_on_one_by_one) {
+  // What rank 0 sends comes back through both others: a chunk that is back was read, and so were those before it.
+  const auto program = [](Cells sent, Cells back) {
+    Worker to_1 = with(1, {copy(input(0, 2), sent), send(sent)});
+    Worker from_2 = with(2, {recv(back)});
+    to_1.recv_peer = from_2.send_peer = kNobody;
+    return make_flat(
+        "", {Collective::broadcast, 3, 0, 2},
+        {part({to_1, from_2, alone({copy(input(0, 2), output(0, 2))})}, 3),
+         part({between(0, 2, {recv_copy_send(output(0, 2))})}), part({between(1, 0, {recv_copy_send(output(0, 2))})})});
+  };
+  EXPECT_TRUE(check(program(scratch(0, 2), scratch(0, 2))).ok());
+  EXPECT_TRUE(check(program(scratch(1, 2), scratch(0, 2))).ok());
+  expect_broken(program(scratch(0, 2), scratch(1, 2)), Rule::races, {0, 1, 0},
+                "writes scratch 1 while rank 0 worker 0 step 1 may still read it");
+}
+
 TEST(CheckValues, finds_a_read_of_what_nothing_has_written) {
   expect_broken(make_flat("", kOne, {part({alone({copy(scratch(0), output(0))})}, 1)}), Rule::values, {0, 0, 0},
                 "reads scratch 0, which nothing has written");

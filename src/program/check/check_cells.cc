@@ -14,11 +14,12 @@ CellMap::CellMap(const ProgramParts& parts, Placement placement) : orbits_(parts
     const bool aliased = placement == Placement::in_place && inputs > 0 && outputs > 0;
     Bases bases{};
     bases.outputs = outputs;
+    bases.first_shared = inputs < outputs ? rank * shape.chunks : outputs < inputs ? -rank * shape.chunks : 0;
     int& input = bases.buffer[static_cast<std::size_t>(Buffer::input)];
     int& output = bases.buffer[static_cast<std::size_t>(Buffer::output)];
     if (aliased) {
-      input = size_ + (inputs < outputs ? rank * shape.chunks : 0);
-      output = size_ + (outputs < inputs ? rank * shape.chunks : 0);
+      input = size_ + std::max(bases.first_shared, 0);
+      output = size_ + std::max(-bases.first_shared, 0);
       size_ += std::max(inputs, outputs);
     } else {
       input = size_;
@@ -34,27 +35,6 @@ CellMap::CellMap(const ProgramParts& parts, Placement placement) : orbits_(parts
 bool CellMap::is_output(int owner, int cell) const {
   const int first = base(owner, Buffer::output);
   return cell >= first && cell < first + bases_of(owner).outputs;
-}
-
-int extent_of(const Shape& shape, int rank, Buffer buffer, int chunk) {
-  if (buffer == Buffer::scratch) return kNone;
-  const bool is_input = buffer == Buffer::input;
-  switch (shape.collective) {
-    case Collective::all_gather:
-    case Collective::gather:
-      return is_input ? rank * shape.chunks + chunk : chunk;
-    case Collective::reduce_scatter:
-    case Collective::scatter:
-      return is_input ? chunk : rank * shape.chunks + chunk;
-    case Collective::all_to_all: {
-      const int other = chunk / shape.chunks;
-      const int source = is_input ? rank : other;
-      const int target = is_input ? other : rank;
-      return (source * shape.ranks + target) * shape.chunks + chunk % shape.chunks;
-    }
-    default:
-      return chunk;
-  }
 }
 
 std::string describe_extent(const Shape& shape, int extent) {

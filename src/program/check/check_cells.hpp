@@ -41,14 +41,6 @@ class CellMap {
     const int move = orbits_.opposite(orbits_.move_of(owner));
     return {owner, cell(owner, cells.buffer, orbits_.moved_chunk(cells.buffer, cells.first, move)), cells.count, move};
   }
-  /// What an event of `rank` touches of `cells`: one chunk where its step goes chunk by chunk.
-  Located locate(int rank, const Cells& cells, const StepEvent& event) const {
-    Located located = locate(rank, cells);
-    if (!is_chunkwise(event.what->kind)) return located;
-    located.first += event.chunk;
-    located.count = 1;
-    return located;
-  }
   /// The first of `cells`, as a step of `rank` names them. Without a symmetry only.
   int first_cell(int rank, const Cells& cells) const { return locate(rank, cells).first; }
   /// A copy whose source and target fall together: it does nothing.
@@ -60,11 +52,18 @@ class CellMap {
   }
   /// True if the cell is (also) one of the outputs of the owner's representative.
   bool is_output(int owner, int cell) const;
+  /// The output of the owner's representative that would be its input `cell` in place; kNone if there is none.
+  int output_in_place(int owner, int cell) const {
+    const Bases& bases = bases_of(owner);
+    const int output = cell - base(owner, Buffer::input) + bases.first_shared;
+    return output >= 0 && output < bases.outputs ? base(owner, Buffer::output) + output : kNone;
+  }
 
  private:
   struct Bases {
     int buffer[3];
     int outputs;
+    int first_shared;  // in place, which output the first input would be; may be no output
   };
   const Bases& bases_of(int rank) const { return bases_[static_cast<std::size_t>(orbits_.representative_index(rank))]; }
   int base(int rank, Buffer buffer) const { return bases_of(rank).buffer[static_cast<std::size_t>(buffer)]; }
@@ -75,7 +74,26 @@ class CellMap {
 };
 
 /// The extent of a chunk of an input or output; kNone for scratch.
-int extent_of(const Shape& shape, int rank, Buffer buffer, int chunk);
+inline int extent_of(const Shape& shape, int rank, Buffer buffer, int chunk) {
+  if (buffer == Buffer::scratch) return kNone;
+  const bool is_input = buffer == Buffer::input;
+  switch (shape.collective) {
+    case Collective::all_gather:
+    case Collective::gather:
+      return is_input ? rank * shape.chunks + chunk : chunk;
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      return is_input ? chunk : rank * shape.chunks + chunk;
+    case Collective::all_to_all: {
+      const int other = chunk / shape.chunks;
+      const int source = is_input ? rank : other;
+      const int target = is_input ? other : rank;
+      return (source * shape.ranks + target) * shape.chunks + chunk % shape.chunks;
+    }
+    default:
+      return chunk;
+  }
+}
 /// "chunk 3", "chunk 0 of block 2", "chunk 0 from rank 1 to rank 2"
 std::string describe_extent(const Shape& shape, int extent);
 

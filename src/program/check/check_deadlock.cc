@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "program/check/check_graph.hpp"
 
@@ -10,31 +12,156 @@ namespace {
 
 constexpr std::size_t kHopsTold = 6;
 
-bool follows_in_worker(const EventGraph& graph, int event) {
-  return event > 0 && graph.at(event - 1).worker == graph.at(event).worker;
-}
+/// Lets all workers go as far as they can, with so many slots on each channel. What may happen in one order may happen
+/// in any other, so one is enough to find out.
+class Rehearsal {
+ public:
+  Rehearsal(const EventGraph& graph, std::size_t workers, int slots) : graph_(graph), slots_(slots), workers_(workers) {
+    order_.reserve(graph.events.size());
+    due_.reserve(workers);
+    for (std::size_t worker = 0; worker < workers; ++worker) {
+      workers_[worker].event = graph.first_event[worker];
+      workers_[worker].end = graph.first_event[worker + 1];
+    }
+    for (std::size_t worker = 0; worker < workers; ++worker)
+      if (possible_chunks(static_cast<int>(worker)) > 0) wake(static_cast<int>(worker));
+    for (std::size_t i = 0; i < due_.size(); ++i) {
+      progress_of(due_[i]).is_due = false;
+      advance(due_[i]);
+    }
+  }
 
-/// Calls `use` for every event that comes right after `event`.
-template <typename Use>
-void for_each_next(const EventGraph& graph, int event, Use use) {
-  const auto at = static_cast<std::size_t>(event);
-  if (event + 1 < graph.size() && follows_in_worker(graph, event + 1)) use(event + 1);
-  if (graph.message_to[at] != kNone) use(graph.message_to[at]);
-  if (graph.slot_to[at] != kNone) use(graph.slot_to[at]);
-  for (const int next : graph.awaited_by.of(event)) use(next);
-}
+  bool is_over() const { return order_.size() == graph_.events.size(); }
+  /// The events in the order in which they ended.
+  std::vector<int>& order() { return order_; }
 
-int count_before(const EventGraph& graph, int event) {
-  const auto at = static_cast<std::size_t>(event);
-  return static_cast<int>(follows_in_worker(graph, event)) + static_cast<int>(graph.message_from[at] != kNone) +
-         static_cast<int>(graph.slot_from[at] != kNone) + static_cast<int>(graph.waits_for.of(event).size());
-}
+  /// The event that a worker has come to; none if it is done.
+  int event_of(int worker) const {
+    const Progress& progress = progress_of(worker);
+    return progress.event == progress.end ? kNone : progress.event;
+  }
+  struct Awaited {
+    int event;
+    bool frees_slot;
+  };
+  /// What a worker that is stuck waits for: an event of another.
+  Awaited awaited_by(int worker) const {
+    const int event = event_of(worker);
+    if (lacks_message(worker, event)) return {graph_.sender_of(event).event, false};
+    if (const int earlier = lacked_dependency(event); earlier != kNone) return {earlier, false};
+    // The next chunk that the receiver takes frees a slot.
+    int receive = progress_of(receiver_of(event)).event;
+    while (!receives(graph_.at(receive).what->kind)) ++receive;
+    return {receive, true};
+  }
 
-/// Tells the cycle in which workers are stuck, given which events could happen.
+ private:
+  struct Progress {
+    int event = 0;  // at hand
+    int end = 0;
+    int chunks = 0;    // of the event, that happened
+    int sent = 0;      // chunks, of all events
+    int received = 0;  // likewise
+    bool is_due = false;
+  };
+
+  Progress& progress_of(int worker) { return workers_[static_cast<std::size_t>(worker)]; }
+  const Progress& progress_of(int worker) const { return workers_[static_cast<std::size_t>(worker)]; }
+  /// A worker sends to one other at most, and receives from one at most.
+  int receiver_of(int event) const { return graph_.at(graph_.receiver_of(event).event).worker; }
+  int sender_of(int event) const { return graph_.at(graph_.sender_of(event).event).worker; }
+  bool is_over(int event) const { return progress_of(graph_.at(event).worker).event > event; }
+
+  void wake(int worker) {
+    if (std::exchange(progress_of(worker).is_due, true)) return;
+    due_.push_back(worker);
+  }
+  /// Wakes a worker that has come to the event.
+  void wake_at(int event) {
+    const int worker = graph_.at(event).worker;
+    if (progress_of(worker).event == event) wake(worker);
+  }
+
+  bool lacks_message(int worker, int event) const {
+    if (graph_.sender_of(event).event == kNone) return false;
+    if (!receives(graph_.at(event).what->kind)) return !is_over(graph_.sender_of(event).event);
+    return progress_of(sender_of(event)).sent == progress_of(worker).received;
+  }
+  int lacked_dependency(int event) const {
+    for (const int earlier : graph_.waits_for.of(event))
+      if (!is_over(earlier)) return earlier;
+    return kNone;
+  }
+
+  void advance(int worker) {
+    while (const int chunks = possible_chunks(worker)) move_on(worker, chunks);
+  }
+
+  /// How many more chunks of the event that a worker has come to may happen now.
+  int possible_chunks(int worker) const {
+    const Progress& own = progress_of(worker);
+    const int event = own.event;
+    if (event == own.end || (own.chunks == 0 && lacked_dependency(event) != kNone)) return 0;
+    const StepEvent& at = graph_.at(event);
+    if (!is_chunkwise(at.what->kind)) return lacks_message(worker, event) ? 0 : 1;
+    int chunks = at.chunks - own.chunks;
+    if (receives(at.what->kind)) chunks = std::min(chunks, progress_of(sender_of(event)).sent - own.received);
+    if (sends(at.what->kind) && !is_taken_at_once(event))
+      chunks = std::min(chunks, slots_ - own.sent + progress_of(receiver_of(event)).received);
+    return std::max(chunks, 0);
+  }
+
+  /// Whether the receiver has come to what is sent, and can take chunk after chunk: then slots are no limit.
+  bool is_taken_at_once(int event) const {
+    const int receive = graph_.receiver_of(event).event;
+    const Progress& receiver = progress_of(graph_.at(receive).worker);
+    return receiver.event == receive && !sends(graph_.at(receive).what->kind) &&
+           (receiver.chunks > 0 || lacked_dependency(receive) == kNone);
+  }
+
+  void move_on(int worker, int chunks) {
+    Progress& own = progress_of(worker);
+    const int event = own.event;
+    const StepEvent& at = graph_.at(event);
+    own.chunks += chunks;
+    if (receives(at.what->kind)) {
+      own.received += chunks;
+      wake_sender(event);
+    }
+    if (sends(at.what->kind)) {
+      own.sent += chunks;
+      wake_at(graph_.receiver_of(event).event);
+    }
+    if (own.chunks == at.chunks) end(worker, event);
+  }
+
+  /// Wakes the sender of an event if it may wait for a slot.
+  void wake_sender(int event) {
+    const int sender = sender_of(event);
+    const int sends_next = event_of(sender);
+    if (sends_next != kNone && sends(graph_.at(sends_next).what->kind)) wake(sender);
+  }
+
+  void end(int worker, int event) {
+    order_.push_back(event);
+    ++progress_of(worker).event;
+    progress_of(worker).chunks = 0;
+    for (const int next : graph_.awaited_by.of(event)) wake_at(next);
+    if (graph_.at(event).what->kind == StepKind::signal) wake_at(graph_.receiver_of(event).event);
+  }
+
+  const EventGraph& graph_;
+  const int slots_;
+  std::vector<Progress> workers_;
+  std::vector<int> due_;  // workers that may be able to go on, in the order of their turns
+  std::vector<int> order_;
+};
+
+/// Tells the cycle in which workers are stuck.
 class Deadlock {
  public:
-  Deadlock(const ProgramParts& parts, const EventGraph& graph, const std::vector<int>& missing)
-      : parts_(parts), graph_(graph), missing_(missing) {}
+  Deadlock(const ProgramParts& parts, const EventGraph& graph, const Rehearsal& rehearsal)
+      : parts_(parts), graph_(graph), rehearsal_(rehearsal) {}
 
   Violation explain() const {
     const std::vector<int> cycle = find_cycle();
@@ -56,49 +183,26 @@ class Deadlock {
   std::vector<int> find_cycle() const {
     std::vector<int> path;
     std::vector<int> position(parts_.workers.size(), kNone);
-    int event = first_stuck();
-    while (position[worker_of(event)] == kNone) {
-      position[worker_of(event)] = static_cast<int>(path.size());
-      path.push_back(event);
-      event = stuck_event(graph_.at(awaited(event)).worker);
+    int worker = 0;
+    while (rehearsal_.event_of(worker) == kNone) ++worker;
+    while (position[static_cast<std::size_t>(worker)] == kNone) {
+      position[static_cast<std::size_t>(worker)] = static_cast<int>(path.size());
+      path.push_back(rehearsal_.event_of(worker));
+      worker = graph_.at(rehearsal_.awaited_by(worker).event).worker;
     }
-    path.erase(path.begin(), path.begin() + position[worker_of(event)]);
+    path.erase(path.begin(), path.begin() + position[static_cast<std::size_t>(worker)]);
     std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
     return path;
   }
 
   std::string tell_hop(int event, int next_stuck) const {
-    const int other = awaited(event);
+    const auto [other, frees_slot] = rehearsal_.awaited_by(graph_.at(event).worker);
     std::string text = fmt::format(" waits for {}", name(other));
-    if (other == graph_.slot_from[static_cast<std::size_t>(event)]) text += " to free a slot";
+    if (frees_slot) text += " to free a slot";
     const StepEvent& next = graph_.at(next_stuck);
     if (graph_.at(other).step != next.step)
       text += fmt::format(", which comes after step {} ({})", next.step, what(next));
     return text;
-  }
-
-  bool is_missing(int event) const { return missing_[static_cast<std::size_t>(event)] > 0; }
-  std::size_t worker_of(int event) const { return static_cast<std::size_t>(graph_.at(event).worker); }
-
-  int first_stuck() const {
-    int event = 0;
-    while (!is_missing(event)) ++event;
-    return event;
-  }
-
-  int stuck_event(int worker) const {
-    int event = graph_.first_event[static_cast<std::size_t>(worker)];
-    while (!is_missing(event)) ++event;
-    return event;
-  }
-
-  /// An event of another worker that did not happen and that a stuck event needs.
-  int awaited(int event) const {
-    const auto at = static_cast<std::size_t>(event);
-    if (graph_.message_from[at] != kNone && is_missing(graph_.message_from[at])) return graph_.message_from[at];
-    for (const int other : graph_.waits_for.of(event))
-      if (is_missing(other)) return other;
-    return graph_.slot_from[at];
   }
 
   std::string what(const StepEvent& event) const {
@@ -110,25 +214,15 @@ class Deadlock {
 
   const ProgramParts& parts_;
   const EventGraph& graph_;
-  const std::vector<int>& missing_;  // per event, how many of those before it did not happen
+  const Rehearsal& rehearsal_;
 };
 
 }  // namespace
 
-Checked<std::vector<int>> order_events(const ProgramParts& parts, const EventGraph& graph) {
-  std::vector<int> missing(graph.events.size());
-  std::vector<int> order;
-  order.reserve(graph.events.size());
-  for (int event = 0; event < graph.size(); ++event) {
-    missing[static_cast<std::size_t>(event)] = count_before(graph, event);
-    if (missing[static_cast<std::size_t>(event)] == 0) order.push_back(event);
-  }
-  for (std::size_t i = 0; i < order.size(); ++i)
-    for_each_next(graph, order[i], [&](int next) {
-      if (--missing[static_cast<std::size_t>(next)] == 0) order.push_back(next);
-    });
-  if (order.size() < graph.events.size()) return tl::unexpected(Deadlock(parts, graph, missing).explain());
-  return order;
+Checked<std::vector<int>> order_events(const ProgramParts& parts, const EventGraph& graph, int slots) {
+  Rehearsal rehearsal(graph, parts.workers.size(), slots);
+  if (!rehearsal.is_over()) return tl::unexpected(Deadlock(parts, graph, rehearsal).explain());
+  return std::move(rehearsal.order());
 }
 
 }  // namespace tutti::checking

@@ -12,51 +12,40 @@ int chunks_moved(const Step& step) {
   return step.targets.empty() ? 1 : step.targets[0].count;
 }
 
-/// The first event of each step of each worker, and behind them that of the worker after it.
-class StepStarts {
- public:
-  void begin_worker() { first_of_worker_.push_back(starts_.size()); }
-  void add(int event) { starts_.push_back(event); }
-  int first_event(std::size_t worker, std::size_t step) const { return starts_[first_of_worker_[worker] + step]; }
-  int last_event(std::size_t worker, std::size_t step) const { return first_event(worker, step + 1) - 1; }
-
- private:
-  std::vector<std::size_t> first_of_worker_;
-  std::vector<int> starts_;
-};
-
-StepStarts lay_out(const ProgramParts& parts, EventGraph& graph) {
-  StepStarts starts;
+void lay_out(const ProgramParts& parts, EventGraph& graph) {
+  graph.first_event.reserve(parts.workers.size() + 1);
+  std::size_t events = 0;
   for (std::size_t worker = 0; worker < parts.workers.size(); ++worker) {
-    graph.first_event.push_back(graph.size());
-    starts.begin_worker();
-    const std::vector<Step>& steps = parts.worker(static_cast<int>(worker)).steps;
-    for (std::size_t step = 0; step < steps.size(); ++step) {
-      starts.add(graph.size());
-      const int events = is_chunkwise(steps[step].kind) ? chunks_moved(steps[step]) : 1;
-      for (int chunk = 0; chunk < events; ++chunk)
-        graph.events.push_back({static_cast<int>(worker), static_cast<int>(step), chunk, &steps[step]});
-    }
-    starts.add(graph.size());
+    graph.first_event.push_back(static_cast<int>(events));
+    events += parts.worker(static_cast<int>(worker)).steps.size();
   }
-  graph.first_event.push_back(graph.size());
-  return starts;
+  graph.first_event.push_back(static_cast<int>(events));
+  graph.events.reserve(events);
+  int first_chunk = 0;
+  for (std::size_t worker = 0; worker < parts.workers.size(); ++worker) {
+    int number = 0;
+    for (const Step& step : parts.worker(static_cast<int>(worker)).steps) {
+      const int chunks = is_chunkwise(step.kind) ? chunks_moved(step) : 1;
+      graph.events.push_back({static_cast<int>(worker), number++, chunks, first_chunk, &step});
+      first_chunk += chunks;
+    }
+  }
 }
 
-void link_dependencies(const ProgramParts& parts, const StepStarts& starts, EventGraph& graph) {
+void link_dependencies(const ProgramParts& parts, EventGraph& graph) {
   std::vector<std::pair<int, int>> forward;
   std::vector<std::pair<int, int>> backward;
-  for (std::size_t worker = 0; worker < parts.workers.size(); ++worker) {
-    const int representative = parts.orbits.representative_index(parts.workers[worker].rank);
-    const auto first_of_rank = static_cast<std::size_t>(parts.first_worker[static_cast<std::size_t>(representative)]);
-    const std::vector<Step>& steps = parts.worker(static_cast<int>(worker)).steps;
-    for (std::size_t step = 0; step < steps.size(); ++step)
-      for (const Dependency& dependency : steps[step].after) {
-        const int last = starts.last_event(first_of_rank + static_cast<std::size_t>(dependency.worker),
-                                           static_cast<std::size_t>(dependency.step));
-        backward.emplace_back(starts.first_event(worker, step), last);
-        forward.emplace_back(last, starts.first_event(worker, step));
-      }
+  for (int event = 0; event < graph.size(); ++event) {
+    const std::vector<Dependency>& after = graph.at(event).what->after;
+    if (after.empty()) continue;
+    const int representative = parts.orbits.representative_index(parts.rank_of(graph.at(event).worker));
+    const int first_of_rank = parts.first_worker[static_cast<std::size_t>(representative)];
+    for (const Dependency& dependency : after) {
+      const int earlier =
+          graph.first_event[static_cast<std::size_t>(first_of_rank + dependency.worker)] + dependency.step;
+      backward.emplace_back(event, earlier);
+      forward.emplace_back(earlier, event);
+    }
   }
   graph.waits_for = Adjacency(graph.size(), backward);
   graph.awaited_by = Adjacency(graph.size(), forward);
@@ -64,8 +53,9 @@ void link_dependencies(const ProgramParts& parts, const StepStarts& starts, Even
 
 }  // namespace
 
-Adjacency::Adjacency(int events, const std::vector<std::pair<int, int>>& pairs)
-    : begin_(static_cast<std::size_t>(events) + 1, 0), others_(pairs.size()) {
+Adjacency::Adjacency(int events, const std::vector<std::pair<int, int>>& pairs) : others_(pairs.size()) {
+  if (pairs.empty()) return;
+  begin_.assign(static_cast<std::size_t>(events) + 1, 0);
   for (const auto& [event, other] : pairs) ++begin_[static_cast<std::size_t>(event) + 1];
   for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
   std::vector<int> next(begin_.begin(), begin_.end() - 1);
@@ -73,14 +63,11 @@ Adjacency::Adjacency(int events, const std::vector<std::pair<int, int>>& pairs)
     others_[static_cast<std::size_t>(next[static_cast<std::size_t>(event)]++)] = other;
 }
 
-Checked<EventGraph> build_graph(const ProgramParts& parts, int slots) {
+Checked<EventGraph> build_graph(const ProgramParts& parts) {
   EventGraph graph;
-  const StepStarts starts = lay_out(parts, graph);
-  for (auto* links : {&graph.message_from, &graph.message_to, &graph.slot_from, &graph.slot_to})
-    links->assign(graph.events.size(), kNone);
-  for (auto* moves : {&graph.from_move, &graph.to_move}) moves->assign(graph.events.size(), 0);
-  link_dependencies(parts, starts, graph);
-  if (auto found = link_messages(parts, slots, graph)) return tl::unexpected(*std::move(found));
+  lay_out(parts, graph);
+  link_dependencies(parts, graph);
+  if (auto found = link_messages(parts, graph)) return tl::unexpected(*std::move(found));
   return graph;
 }
 

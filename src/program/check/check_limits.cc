@@ -83,7 +83,7 @@ class Limits {
     return std::nullopt;
   }
 
-  Found check_peer(int peer, std::string_view role) const {
+  Found check_peer(int peer, const char* role) const {
     if (peer < 0 || peer >= parts_.shape.ranks)
       return here(fmt::format("{} is {}, but ranks go from 0 to {}", role, peer, parts_.shape.ranks - 1));
     if (peer == place_.rank) return here(fmt::format("{} is the rank itself", role));
@@ -248,6 +248,7 @@ Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& o
   if (Found found = check_shape(program, options, symmetry.order())) return tl::unexpected(*std::move(found));
   ProgramParts parts;
   parts.shape = program.shape;
+  parts.one_sided = program.one_sided;
   parts.orbits = Orbits(symmetry, program.shape);
   std::int64_t scratch = 0;
   for (const int rank : parts.orbits.representatives()) {

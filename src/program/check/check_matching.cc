@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -27,49 +26,80 @@ struct FlowKey {
   bool operator==(const FlowKey&) const = default;
 };
 
-struct HashOfKey {
-  std::size_t operator()(const FlowKey& key) const {
-    const auto number = [](int value) { return static_cast<std::uint64_t>(static_cast<unsigned>(value)); };
-    const std::uint64_t ends = number(key.source) << 32U | number(key.target);
-    const std::uint64_t rest = number(key.channel) << 1U | static_cast<std::uint64_t>(key.kind);
-    return static_cast<std::size_t>((ends * 0x9E3779B97F4A7C15ULL ^ rest * 0xC2B2AE3D27D4EB4FULL) >> 7U);
-  }
-};
-
 bool is_before(const FlowKey& a, const FlowKey& b) {
   return std::tie(a.kind, a.source, a.target, a.channel) < std::tie(b.kind, b.source, b.target, b.channel);
 }
 
 /// Events at one end of a flow, all of one worker, as a list in order.
 struct FlowEnd {
-  int worker = kNone;
-  int move = 0;  // the events happen moved so
   int first = kNone;
   int last = kNone;
-  int size = 0;
 };
 
 struct MessageFlow {
   FlowKey key;
   FlowEnd giving;
   FlowEnd taking;
+  int move = 0;  // the events of the taking end happen moved so
+};
+
+/// All flows, found by their keys: a table of their numbers, at most half full, with the next free place for those
+/// whose own is taken.
+class FlowTable {
+ public:
+  FlowTable() : places_(1024, kNone) {}
+
+  /// The number of the flow, which is made at its first use.
+  int find_or_add(const FlowKey& key) {
+    std::size_t place = place_of(key);
+    for (; places_[place] != kNone; place = after(place))
+      if ((*this)[places_[place]].key == key) return places_[place];
+    const int flow = static_cast<int>(flows_.size());
+    places_[place] = flow;
+    flows_.push_back({key, {}, {}, 0});
+    if (flows_.size() * 2 > places_.size()) grow();
+    return flow;
+  }
+
+  MessageFlow& operator[](int flow) { return flows_[static_cast<std::size_t>(flow)]; }
+  const std::vector<MessageFlow>& all() const { return flows_; }
+
+ private:
+  std::size_t after(std::size_t place) const { return (place + 1) & (places_.size() - 1); }
+  std::size_t place_of(const FlowKey& key) const {
+    const auto number = [](int value) { return static_cast<std::uint64_t>(static_cast<unsigned>(value)); };
+    const std::uint64_t ends = number(key.source) << 32U | number(key.target);
+    const std::uint64_t rest = number(key.channel) << 1U | static_cast<std::uint64_t>(key.kind);
+    const std::uint64_t mixed = (ends * 0x9E3779B97F4A7C15ULL ^ rest * 0xC2B2AE3D27D4EB4FULL) >> 32U;
+    return static_cast<std::size_t>(mixed) & (places_.size() - 1);
+  }
+
+  void grow() {
+    places_.assign(places_.size() * 4, kNone);
+    for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
+      std::size_t place = place_of(flows_[flow].key);
+      while (places_[place] != kNone) place = after(place);
+      places_[place] = static_cast<int>(flow);
+    }
+  }
+
+  std::vector<MessageFlow> flows_;
+  std::vector<int> places_;  // as many as a power of two
 };
 
 class Matching {
  public:
-  Matching(const ProgramParts& parts, int slots, EventGraph& graph)
-      : parts_(parts),
-        slots_(slots),
-        graph_(graph),
-        next_given_(graph.events.size(), kNone),
-        next_taken_(graph.events.size(), kNone) {}
+  Matching(const ProgramParts& parts, EventGraph& graph) : parts_(parts), graph_(graph) {
+    graph.message_from.resize(graph.events.size());
+    graph.message_to.resize(graph.events.size());
+  }
 
   Found link() {
     for (std::size_t worker = 0; worker < parts_.workers.size(); ++worker)
       if (Found found = collect(static_cast<int>(worker))) return found;
     const MessageFlow* wrong = nullptr;  // the first by its key: of several faults always the same one is reported
     Found fault;
-    for (const MessageFlow& flow : flows_) {
+    for (const MessageFlow& flow : flows_.all()) {
       if (Found found = compare(flow); !found) {
         link_flow(flow);
       } else if (wrong == nullptr || is_before(flow.key, wrong->key)) {
@@ -97,11 +127,12 @@ class Matching {
         found = take(from_peer, event, "receives from", worker.recv_peer);
       }
       if (!found && sends(step.kind)) {
-        if (to_peer == kNone) to_peer = flow_of({FlowKind::data, rank, worker.send_peer, worker.channel});
+        if (to_peer == kNone) to_peer = flows_.find_or_add({FlowKind::data, rank, worker.send_peer, worker.channel});
         found = give(to_peer, event, "sends to", worker.send_peer);
       }
       if (step.kind == StepKind::signal)
-        found = give(flow_of({FlowKind::notice, rank, step.peer, worker.channel}), event, "signals", step.peer);
+        found =
+            give(flows_.find_or_add({FlowKind::notice, rank, step.peer, worker.channel}), event, "signals", step.peer);
       if (step.kind == StepKind::wait)
         found = take(flow_from(FlowKind::notice, step.peer, rank, worker.channel), event, "waits for", step.peer);
       if (found) return found;
@@ -109,39 +140,32 @@ class Matching {
     return std::nullopt;
   }
 
-  int flow_of(const FlowKey& key) {
-    const auto [place, is_new] = index_of_.try_emplace(key, static_cast<int>(flows_.size()));
-    if (is_new) flows_.push_back({key, {}, {}});
-    return place->second;
-  }
-
   /// The flow from a peer to a representative: the one whose source is a representative, of which it is moved.
   int flow_from(FlowKind kind, int peer, int rank, int channel) {
     const int representative =
         parts_.orbits.representatives()[static_cast<std::size_t>(parts_.orbits.representative_index(peer))];
     const int back = parts_.orbits.opposite(parts_.orbits.move_of(peer));
-    const int flow = flow_of({kind, representative, parts_.orbits.moved_rank(rank, back), channel});
-    flows_[static_cast<std::size_t>(flow)].taking.move = back;
+    const int flow = flows_.find_or_add({kind, representative, parts_.orbits.moved_rank(rank, back), channel});
+    flows_[flow].move = back;
     return flow;
   }
 
   Found give(int flow, int event, std::string_view verb, int peer) {
-    return add(flows_[static_cast<std::size_t>(flow)].giving, next_given_, event, verb, peer);
+    return add(flows_[flow].giving, graph_.message_to, event, verb, peer);
   }
   Found take(int flow, int event, std::string_view verb, int peer) {
-    return add(flows_[static_cast<std::size_t>(flow)].taking, next_taken_, event, verb, peer);
+    return add(flows_[flow].taking, graph_.message_from, event, verb, peer);
   }
 
-  Found add(FlowEnd& end, std::vector<int>& next, int event, std::string_view verb, int peer) {
-    const StepEvent& at = graph_.at(event);
-    if (end.worker == kNone) end.worker = at.worker;
-    if (end.worker != at.worker)
-      return violation(event, fmt::format("{} rank {} on channel {}, as worker {} does: which comes first is not fixed",
-                                          verb, peer, parts_.worker(at.worker).channel,
-                                          parts_.workers[static_cast<std::size_t>(end.worker)].worker));
-    (end.first == kNone ? end.first : next[static_cast<std::size_t>(end.last)]) = event;
+  /// Until the events of a flow are linked, their messages hold the next event of the same end.
+  Found add(FlowEnd& end, std::vector<TranslatedEvent>& next, int event, std::string_view verb, int peer) {
+    const int worker = graph_.at(event).worker;
+    if (end.first != kNone && graph_.at(end.first).worker != worker)
+      return violation(
+          event, fmt::format("{} rank {} on channel {}, as worker {} does: which comes first is not fixed", verb, peer,
+                             parts_.worker(worker).channel, place_of(parts_, graph_.at(end.first)).worker));
+    (end.first == kNone ? end.first : next[static_cast<std::size_t>(end.last)].event) = event;
     end.last = event;
-    ++end.size;
     return std::nullopt;
   }
 
@@ -150,30 +174,27 @@ class Matching {
     int given = flow.giving.first;
     int taken = flow.taking.first;
     for (int number = 0; given != kNone && taken != kNone; ++number) {
-      const int gives = step_length(given, next_given_);
-      const int takes = step_length(taken, next_taken_);
+      const int gives = graph_.at(given).chunks;
+      const int takes = graph_.at(taken).chunks;
       if (gives != takes)
         return violation(given,
                          fmt::format("send {} to rank {} on channel {} has {} chunks, but {} receives {}", number,
-                                     flow.key.target, flow.key.channel, gives, place(taken, flow.taking.move), takes));
-      for (int i = 0; i < gives; ++i) {
-        given = next_given_[static_cast<std::size_t>(given)];
-        taken = next_taken_[static_cast<std::size_t>(taken)];
-      }
+                                     flow.key.target, flow.key.channel, gives, place(taken, flow.move), takes));
+      given = graph_.receiver_of(given).event;
+      taken = graph_.sender_of(taken).event;
     }
-    if (given != kNone) return unmatched_giving(flow.key, given, flow.taking.size);
+    if (given != kNone) return unmatched_giving(flow.key, given, chunks_in(flow.taking, graph_.message_from));
     if (taken == kNone) return std::nullopt;
     FlowKey seen = flow.key;  // by the representative that takes
-    seen.source = parts_.orbits.moved_rank(seen.source, parts_.orbits.opposite(flow.taking.move));
-    return unmatched_taking(seen, taken, flow.giving.size);
+    seen.source = parts_.orbits.moved_rank(seen.source, parts_.orbits.opposite(flow.move));
+    return unmatched_taking(seen, taken, chunks_in(flow.giving, graph_.message_to));
   }
 
-  /// Events of the same step, from `event` on.
-  int step_length(int event, const std::vector<int>& next) const {
-    const int step = graph_.at(event).step;
-    int length = 0;
-    for (; event != kNone && graph_.at(event).step == step; event = next[static_cast<std::size_t>(event)]) ++length;
-    return length;
+  int chunks_in(const FlowEnd& end, const std::vector<TranslatedEvent>& next) const {
+    int chunks = 0;
+    for (int event = end.first; event != kNone; event = next[static_cast<std::size_t>(event)].event)
+      chunks += graph_.at(event).chunks;
+    return chunks;
   }
 
   Violation unmatched_giving(const FlowKey& key, int event, int taken) const {
@@ -193,29 +214,17 @@ class Matching {
   }
 
   void link_flow(const MessageFlow& flow) {
-    const int move = flow.taking.move;
-    const int back = parts_.orbits.opposite(move);
+    const int back = parts_.orbits.opposite(flow.move);
     int given = flow.giving.first;
     int taken = flow.taking.first;
-    int waiting = kNone;  // the send that needs the slot of the receive at hand
-    for (int i = 0; given != kNone; ++i) {
-      connect(given, graph_.message_to, taken, graph_.message_from);
-      graph_.to_move[static_cast<std::size_t>(given)] = move;
-      graph_.from_move[static_cast<std::size_t>(taken)] = back;
-      given = next_given_[static_cast<std::size_t>(given)];
-      taken = next_taken_[static_cast<std::size_t>(taken)];
-      if (i + 1 == slots_) waiting = given;
+    while (given != kNone) {
+      TranslatedEvent& to = graph_.message_to[static_cast<std::size_t>(given)];
+      TranslatedEvent& from = graph_.message_from[static_cast<std::size_t>(taken)];
+      const int next_given = std::exchange(to, {taken, flow.move}).event;
+      const int next_taken = std::exchange(from, {given, back}).event;
+      given = next_given;
+      taken = next_taken;
     }
-    if (flow.key.kind != FlowKind::data) return;
-    for (taken = flow.taking.first; waiting != kNone; taken = next_taken_[static_cast<std::size_t>(taken)]) {
-      connect(taken, graph_.slot_to, waiting, graph_.slot_from);
-      waiting = next_given_[static_cast<std::size_t>(waiting)];
-    }
-  }
-
-  static void connect(int from, std::vector<int>& to_of, int to, std::vector<int>& from_of) {
-    to_of[static_cast<std::size_t>(from)] = to;
-    from_of[static_cast<std::size_t>(to)] = from;
   }
 
   Violation violation(int event, std::string message) const {
@@ -229,18 +238,14 @@ class Matching {
   }
 
   const ProgramParts& parts_;
-  const int slots_;
   EventGraph& graph_;
-  std::vector<MessageFlow> flows_;
-  std::unordered_map<FlowKey, int, HashOfKey> index_of_;
-  std::vector<int> next_given_;  // per event, the next of its flow
-  std::vector<int> next_taken_;
+  FlowTable flows_;
 };
 
 }  // namespace
 
-std::optional<Violation> link_messages(const ProgramParts& parts, int slots, EventGraph& graph) {
-  return Matching(parts, slots, graph).link();
+std::optional<Violation> link_messages(const ProgramParts& parts, EventGraph& graph) {
+  return Matching(parts, graph).link();
 }
 
 }  // namespace tutti::checking

@@ -7,7 +7,7 @@
 
 namespace tutti::checking {
 
-/// Fills the message and slot edges of a graph whose events are laid out. Applies the rule `matching`.
-std::optional<Violation> link_messages(const ProgramParts& parts, int slots, EventGraph& graph);
+/// Fills the messages of a graph whose events are laid out. Applies the rule `matching`.
+std::optional<Violation> link_messages(const ProgramParts& parts, EventGraph& graph);
 
 }  // namespace tutti::checking

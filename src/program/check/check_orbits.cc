@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "program/translated_parts.hpp"
-
 namespace tutti::checking {
 
 Orbits::Orbits(Translations translations, const Shape& shape)
@@ -34,11 +32,6 @@ const std::vector<int>& Orbits::row(int move) const {
   if (row.empty())
     for (const int offset : offset_of_move_) row.push_back(move_of(moved_rank(offset, move)));
   return row;
-}
-
-int Orbits::moved_chunk(Buffer buffer, int chunk, int move) const {
-  const int block = move == 0 ? 0 : chunks_of_block(shape_, buffer);
-  return block == 0 ? chunk : moved_rank(chunk / block, move) * block + chunk % block;
 }
 
 int Orbits::moved_extent(int extent, int move) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "program/program.hpp"
+#include "program/translated_parts.hpp"
 
 namespace tutti::checking {
 
@@ -36,7 +37,10 @@ class Orbits {
   const std::vector<int>& row(int move) const;
 
   /// Where a move takes a chunk of a buffer, and a part of the operation (check_cells.hpp).
-  int moved_chunk(Buffer buffer, int chunk, int move) const;
+  int moved_chunk(Buffer buffer, int chunk, int move) const {
+    const int block = move == 0 ? 0 : chunks_of_block(shape_, buffer);
+    return block == 0 ? chunk : moved_rank(chunk / block, move) * block + chunk % block;
+  }
   int moved_extent(int extent, int move) const;
 
  private:

@@ -32,6 +32,7 @@ struct ProgramParts {
   };
 
   Shape shape;
+  bool one_sided = false;  // steps may touch cells of other ranks
   Orbits orbits;
   std::vector<RankProgram> ranks;  // the representatives' parts; without a symmetry every rank is a representative
   std::vector<WorkerId> workers;   // of all representatives, in order

@@ -16,7 +16,7 @@ std::uint64_t bit_of(int rank) { return std::uint64_t{1} << (static_cast<unsigne
 bool ValueTable::contains(int value, int rank) const {
   const Value& held = (*this)[value];
   if (held.ranks == 1) return held.lowest == rank;
-  return (sets_[held.members + word_of(rank)] & bit_of(rank)) != 0;
+  return (set_of(held)[word_of(rank)] & bit_of(rank)) != 0;
 }
 
 int ValueTable::add_contribution(int rank, int extent) {
@@ -30,8 +30,8 @@ int ValueTable::add_contribution(int rank, int extent) {
 
 int ValueTable::combine(std::span<const int> operands) {
   Value result = (*this)[operands[0]];
-  result.members = sets_.size();
-  sets_.resize(sets_.size() + words_, 0);
+  add_set(result);
+  std::uint64_t* const set = set_of(result);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Value& operand = (*this)[operands[i]];
     if (i > 0) {
@@ -42,13 +42,13 @@ int ValueTable::combine(std::span<const int> operands) {
       result.roundings = std::max(result.roundings, operand.roundings);
     }
     if (operand.ranks == 1)
-      sets_[result.members + word_of(operand.lowest)] |= bit_of(operand.lowest);
+      set[word_of(operand.lowest)] |= bit_of(operand.lowest);
     else
-      for (std::size_t word = 0; word < words_; ++word) sets_[result.members + word] |= sets_[operand.members + word];
+      for (std::size_t word = 0; word < words_; ++word) set[word] |= set_of(operand)[word];
   }
   result.roundings += 1;
   result.ranks = 0;
-  for (std::size_t word = 0; word < words_; ++word) result.ranks += std::popcount(sets_[result.members + word]);
+  for (std::size_t word = 0; word < words_; ++word) result.ranks += std::popcount(set[word]);
   values_.push_back(result);
   return static_cast<int>(values_.size()) - 1;
 }
@@ -68,20 +68,17 @@ int ValueTable::add_moved(int value, const Orbits& orbits, int move) {
 }
 
 void ValueTable::move_members(Value& value, const Orbits& orbits, int move) {
-  const std::size_t members = sets_.size();
-  sets_.resize(members + words_, 0);
-  int lowest = ranks_;
-  int highest = -1;
+  const Value before = value;
+  add_set(value);
+  value.lowest = ranks_;
+  value.highest = -1;
   for (std::size_t word = 0; word < words_; ++word)
-    for (std::uint64_t rest = sets_[value.members + word]; rest != 0; rest &= rest - 1) {
+    for (std::uint64_t rest = set_of(before)[word]; rest != 0; rest &= rest - 1) {
       const int rank = orbits.moved_rank(static_cast<int>(word * 64) + std::countr_zero(rest), move);
-      sets_[members + word_of(rank)] |= bit_of(rank);
-      lowest = std::min(lowest, rank);
-      highest = std::max(highest, rank);
+      set_of(value)[word_of(rank)] |= bit_of(rank);
+      value.lowest = std::min(value.lowest, rank);
+      value.highest = std::max(value.highest, rank);
     }
-  value.members = members;
-  value.lowest = lowest;
-  value.highest = highest;
 }
 
 int ValueTable::common_rank(int left, int right) const {
@@ -90,7 +87,7 @@ int ValueTable::common_rank(int left, int right) const {
   if (a.ranks == 1) return contains(right, a.lowest) ? a.lowest : -1;
   if (b.ranks == 1) return contains(left, b.lowest) ? b.lowest : -1;
   for (std::size_t word = 0; word < words_; ++word)
-    if (const std::uint64_t both = sets_[a.members + word] & sets_[b.members + word])
+    if (const std::uint64_t both = set_of(a)[word] & set_of(b)[word])
       return static_cast<int>(word * 64) + std::countr_zero(both);
   return -1;
 }

@@ -17,14 +17,17 @@ struct Value {
   int highest = 0;
   int ranks = 1;  // how many contribute
   int roundings = 0;
-  bool is_chain = false;    // ((x0 op x1) op x2) ...: strictly from rank 0 upwards
-  bool is_ordered = true;   // operands from left to right go by rank, whatever the brackets
-  std::size_t members = 0;  // the set as words in the table; a single contribution has none
+  int set = 0;             // its number in the table; a single contribution has none
+  bool is_chain = false;   // ((x0 op x1) op x2) ...: strictly from rank 0 upwards
+  bool is_ordered = true;  // operands from left to right go by rank, whatever the brackets
 };
 
 class ValueTable {
  public:
-  explicit ValueTable(int ranks) : ranks_(ranks), words_((static_cast<std::size_t>(ranks) + 63) / 64) {}
+  /// `values`: so many are expected.
+  ValueTable(int ranks, std::size_t values) : ranks_(ranks), words_((static_cast<std::size_t>(ranks) + 63) / 64) {
+    values_.reserve(values);
+  }
 
   const Value& operator[](int value) const { return values_[static_cast<std::size_t>(value)]; }
   bool is_complete(int value) const { return (*this)[value].ranks == ranks_; }
@@ -46,6 +49,15 @@ class ValueTable {
  private:
   std::string list(int value, bool members) const;
   void move_members(Value& value, const Orbits& orbits, int move);
+  std::uint64_t* set_of(const Value& value) { return sets_.data() + static_cast<std::size_t>(value.set) * words_; }
+  const std::uint64_t* set_of(const Value& value) const {
+    return sets_.data() + static_cast<std::size_t>(value.set) * words_;
+  }
+  /// Gives the value an empty set.
+  void add_set(Value& value) {
+    value.set = static_cast<int>(sets_.size() / words_);
+    sets_.resize(sets_.size() + words_, 0);
+  }
 
   int ranks_;
   std::size_t words_;  // per set

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "program/check/check_value.hpp"
 
@@ -32,10 +34,10 @@ class SymbolicRun {
         parts_(parts),
         graph_(graph),
         cells_(parts, placement),
-        values_(parts.shape.ranks),
+        values_(parts.shape.ranks, static_cast<std::size_t>(std::min(cells_.size() + graph.chunks(), 1 << 16))),
         held_(static_cast<std::size_t>(cells_.size()), kNone),
         writer_(static_cast<std::size_t>(cells_.size()), kNone),
-        sent_(graph.events.size(), kNone) {
+        sent_(static_cast<std::size_t>(graph.chunks()), kNone) {
     for (const int rank : parts.orbits.representatives())
       for (int chunk = 0; chunk < input_chunks(shape_, rank); ++chunk)
         held_[index(cells_.cell(rank, Buffer::input, chunk))] =
@@ -46,7 +48,8 @@ class SymbolicRun {
   template <typename OnCombined>
   Found run(const std::vector<int>& order, OnCombined on_combined) {
     for (const int event : order)
-      if (Found found = execute(event, on_combined)) return found;
+      if (touches_cells(*graph_.at(event).what))
+        if (Found found = execute(event, on_combined)) return found;
     return std::nullopt;
   }
 
@@ -67,6 +70,9 @@ class SymbolicRun {
   }
 
   const ValueTable& values() const { return values_; }
+  /// Whether every step read what it would have read in place: no input was read after the output that it would be had
+  /// got another value.
+  bool is_same_in_place() const { return is_same_in_place_; }
   Violation violation(int event, std::string message) const {
     return broken(Violation::Rule::values, place_of(parts_, graph_.at(event)), std::move(message));
   }
@@ -74,78 +80,98 @@ class SymbolicRun {
  private:
   static std::size_t index(int cell) { return static_cast<std::size_t>(cell); }
 
+  /// Chunks of a step do not touch each other's cells, so all are read before any is written.
   template <typename OnCombined>
   Found execute(int event, OnCombined on_combined) {
-    const Step& step = step_of(parts_, graph_.at(event));
-    if (step.sources.empty() && step.targets.empty()) return std::nullopt;
+    const StepEvent& at = graph_.at(event);
+    const Step& step = *at.what;
     if (cells_.moves_onto_itself(rank_of(event), step)) return std::nullopt;
-    const int chunks = is_chunkwise(step.kind) ? 1 : step.targets[0].count;
+    if (Found found = gather_operands(event, step)) return found;
+    const std::size_t width = operands_of_chunk(step);
     results_.clear();
-    for (int i = 0; i < chunks; ++i) {
-      if (Found found = gather_operands(event, step, i)) return found;
-      if (Found found = check_operands(event, step)) return found;
-      const bool combines_several = operands_.size() > 1;
-      results_.push_back(combines_several ? values_.combine(operands_) : operands_[0]);
+    for (std::size_t first = 0; first < operands_.size(); first += width) {
+      const std::span<int> operands(operands_.data() + first, width);
+      if (step.local_first) std::swap(operands[0], operands[1]);
+      if (width > 1)
+        if (Found found = check_operands(event, operands)) return found;
+      results_.push_back(width > 1 ? values_.combine(operands) : operands[0]);
       if (!reduces(step.kind)) continue;
-      const bool completed = combines_several && values_.is_complete(results_.back());
+      const bool completed = width > 1 && values_.is_complete(results_.back());
       if (Found found = on_combined(event, results_.back(), completed)) return found;
     }
-    if (sends(step.kind)) sent_[index(event)] = results_[0];
+    if (sends(step.kind)) std::copy(results_.begin(), results_.end(), sent_.begin() + at.first_chunk);
     for (const Cells& target : step.targets)
-      for (int i = 0; i < chunks; ++i)
-        if (Found found = store(event, target, offset(event, step, i), results_[index(i)])) return found;
+      if (Found found = store(event, target)) return found;
     return std::nullopt;
   }
 
-  /// What the step brings together for its i-th chunk, from left to right.
-  Found gather_operands(int event, const Step& step, int i) {
-    operands_.clear();
-    if (receives(step.kind))
-      operands_.push_back(translated(sent_[index(graph_.message_from[index(event)])], graph_.from_move[index(event)]));
+  static std::size_t operands_of_chunk(const Step& step) { return step.sources.size() + (receives(step.kind) ? 1 : 0); }
+
+  /// What the step brings together, chunk by chunk; for each chunk from left to right.
+  Found gather_operands(int event, const Step& step) {
+    const std::size_t width = operands_of_chunk(step);
+    const int chunks = step.sources.empty() ? step.targets[0].count : step.sources[0].count;
+    operands_.resize(static_cast<std::size_t>(chunks) * width);
+    std::size_t column = 0;
+    if (receives(step.kind)) {
+      const TranslatedEvent from = graph_.sender_of(event);
+      const int* const sent = sent_.data() + graph_.at(from.event).first_chunk;
+      for (int i = 0; i < chunks; ++i) operands_[index(i) * width] = translated(sent[i], from.move);
+      ++column;
+    }
     for (const Cells& source : step.sources)
-      if (Found found = load(event, source, offset(event, step, i))) return found;
-    if (step.local_first) std::swap(operands_[0], operands_[1]);
+      if (Found found = load(event, source, column++, width)) return found;
     return std::nullopt;
   }
 
-  Found load(int event, const Cells& cells, int chunk) {
-    const int rank = rank_of(event);
-    const Located located = cells_.locate(rank, cells);
-    const int held = held_[index(located.first + chunk)];
-    if (held == kNone)
-      return violation(event, fmt::format("reads {}, which nothing has written", describe(cells, chunk, rank)));
-    const int value = translated(held, parts_.orbits.opposite(located.move));
-    const int extent = extent_of(shape_, located.owner, cells.buffer, cells.first + chunk);
-    if (extent != kNone && extent != values_[value].extent)
-      return violation(event, fmt::format("reads {} as {}, but it holds {}", describe(cells, chunk, rank),
-                                          describe_extent(shape_, extent), describe_value(value)));
-    operands_.push_back(value);
+  /// Loads one operand of each chunk.
+  Found load(int event, const Cells& cells, std::size_t column, std::size_t width) {
+    const Located located = cells_.locate(rank_of(event), cells);
+    const int move = parts_.orbits.opposite(located.move);
+    for (int chunk = 0; chunk < cells.count; ++chunk) {
+      const int held = held_[index(located.first + chunk)];
+      if (held == kNone)
+        return violation(event,
+                         fmt::format("reads {}, which nothing has written", describe(cells, chunk, rank_of(event))));
+      if (cells.buffer == Buffer::input) compare_in_place(located, chunk);
+      const int value = translated(held, move);
+      const int extent = extent_of(shape_, located.owner, cells.buffer, cells.first + chunk);
+      if (extent != kNone && extent != values_[value].extent)
+        return violation(event, fmt::format("reads {} as {}, but it holds {}", describe(cells, chunk, rank_of(event)),
+                                            describe_extent(shape_, extent), describe_value(value)));
+      operands_[index(chunk) * width + column] = value;
+    }
     return std::nullopt;
+  }
+
+  void compare_in_place(const Located& located, int chunk) {
+    const int output = cells_.output_in_place(located.owner, located.first + chunk);
+    if (output == kNone || held_[index(output)] == kNone) return;
+    if (held_[index(output)] != held_[index(located.first + chunk)]) is_same_in_place_ = false;
   }
 
   int translated(int value, int move) { return move == 0 ? value : values_.add_moved(value, parts_.orbits, move); }
 
-  Found check_operands(int event, const Step& step) {
-    if (operands_.size() > 1 && !combines(shape_.collective))
-      return violation(
-          event, fmt::format("a {} in {}, where nothing is reduced", name_of(step.kind), name_of(shape_.collective)));
-    for (const int operand : operands_)
-      if (values_[operand].extent != values_[operands_[0]].extent)
+  Found check_operands(int event, std::span<const int> operands) {
+    if (!combines(shape_.collective))
+      return violation(event, fmt::format("a {} in {}, where nothing is reduced", name_of(graph_.at(event).what->kind),
+                                          name_of(shape_.collective)));
+    for (const int operand : operands)
+      if (values_[operand].extent != values_[operands[0]].extent)
         return violation(event,
-                         fmt::format("reduces {} with {}", describe_value(operands_[0]), describe_value(operand)));
-    if (const int twice = rank_counted_twice(); twice != kNone && shape_.collective != Collective::barrier)
+                         fmt::format("reduces {} with {}", describe_value(operands[0]), describe_value(operand)));
+    if (const int twice = rank_counted_twice(operands); twice != kNone && shape_.collective != Collective::barrier)
       return violation(event, fmt::format("counts rank {}'s contribution to {} twice", twice,
-                                          describe_extent(shape_, values_[operands_[0]].extent)));
+                                          describe_extent(shape_, values_[operands[0]].extent)));
     return std::nullopt;
   }
 
   /// A rank that contributes to more than one operand.
-  int rank_counted_twice() {
-    if (operands_.size() < 2) return kNone;
-    if (operands_.size() == 2) return values_.common_rank(operands_[0], operands_[1]);
+  int rank_counted_twice(std::span<const int> operands) {
+    if (operands.size() == 2) return values_.common_rank(operands[0], operands[1]);
     // Among many operands most hold one contribution: mark ranks instead of comparing all pairs.
     seen_.assign(static_cast<std::size_t>(shape_.ranks), false);
-    for (const int operand : operands_)
+    for (const int operand : operands)
       for (int rank = values_[operand].lowest; rank <= values_[operand].highest; ++rank) {
         if (!values_.contains(operand, rank)) continue;
         if (seen_[index(rank)]) return rank;
@@ -154,20 +180,24 @@ class SymbolicRun {
     return kNone;
   }
 
-  Found store(int event, const Cells& cells, int chunk, int value) {
+  /// Stores the results of all chunks.
+  Found store(int event, const Cells& cells) {
     const int rank = rank_of(event);
     const Located located = cells_.locate(rank, cells);
     const int owner = located.owner;
-    const int cell = located.first + chunk;
-    const int extent = extent_of(shape_, owner, cells.buffer, cells.first + chunk);
-    if (cells.buffer == Buffer::input && !cells_.is_output(owner, cell))
-      return violation(event, fmt::format("writes {} input: {} is no output", owner == rank ? "its" : "another rank's",
-                                          describe(cells, chunk, rank)));
-    if (extent != kNone && extent != values_[value].extent)
-      return violation(event, fmt::format("stores {} in {}, the place of {}", describe_value(value),
-                                          describe(cells, chunk, rank), describe_extent(shape_, extent)));
-    held_[index(cell)] = translated(value, located.move);
-    writer_[index(cell)] = event;
+    for (int chunk = 0; chunk < cells.count; ++chunk) {
+      const int cell = located.first + chunk;
+      const int value = results_[index(chunk)];
+      const int extent = extent_of(shape_, owner, cells.buffer, cells.first + chunk);
+      if (cells.buffer == Buffer::input && !cells_.is_output(owner, cell))
+        return violation(event, fmt::format("writes {} input: {} is no output",
+                                            owner == rank ? "its" : "another rank's", describe(cells, chunk, rank)));
+      if (extent != kNone && extent != values_[value].extent)
+        return violation(event, fmt::format("stores {} in {}, the place of {}", describe_value(value),
+                                            describe(cells, chunk, rank), describe_extent(shape_, extent)));
+      held_[index(cell)] = translated(value, located.move);
+      writer_[index(cell)] = event;
+    }
     return std::nullopt;
   }
 
@@ -199,7 +229,6 @@ class SymbolicRun {
     return fmt::format("{} of ranks {}", extent, values_.list_members(value));
   }
 
-  int offset(int event, const Step& step, int i) const { return is_chunkwise(step.kind) ? graph_.at(event).chunk : i; }
   int rank_of(int event) const { return parts_.rank_of(graph_.at(event).worker); }
 
   const Shape shape_;
@@ -209,9 +238,10 @@ class SymbolicRun {
   ValueTable values_;
   std::vector<int> held_;    // per cell, its value
   std::vector<int> writer_;  // per cell, the event that last wrote it
-  std::vector<int> sent_;    // per event, the value it sends
+  std::vector<int> sent_;    // per chunk of an event, the value it sends
+  bool is_same_in_place_ = true;
   // Of the event at hand:
-  std::vector<int> operands_;
+  std::vector<int> operands_;  // of its first chunk, of the next, and so on
   std::vector<int> results_;
   std::vector<bool> seen_;
 };
@@ -246,7 +276,9 @@ Checked<ReductionFacts> check_values_and_result(const ProgramParts& parts, const
                                             run.values().list_missing(value)));
   };
   if (Found found = run.run(order, compare_mark)) return tl::unexpected(*std::move(found));
-  return run.outcome();
+  Checked<ReductionFacts> outcome = run.outcome();
+  if (outcome) outcome->is_same_in_place = run.is_same_in_place();
+  return outcome;
 }
 
 Checked<std::vector<std::vector<bool>>> find_completing_steps(const ProgramParts& parts, const EventGraph& graph,

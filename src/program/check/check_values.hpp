@@ -14,6 +14,7 @@ struct ReductionFacts {
   int roundings = 0;
   bool rank_order = true;
   bool ordered_operands = true;
+  bool is_same_in_place = false;  // out of place: in place, every step would do the same to the same values
 };
 
 /// Runs the program in `order`, which is as good as any other once races are excluded.
