@@ -161,7 +161,7 @@ struct Program {
   std::uint64_t max_bytes = 0;
   std::uint64_t tile = 0;  // bytes of a chunk that are best run through it at a time; 0: for who runs it to say
   std::function<RankProgram(int rank)> part;
-  Translations symmetry{};  // ranks that these move to one another do the same, moved (translated_parts.hpp)
+  Translations symmetry{};  // ranks that these move to one another do the same, translated (translated_parts.hpp)
   Likeness likeness{};      // the same of programs whose parts are not made by moving
 };
 

@@ -50,7 +50,7 @@ Status check_translatable(const RankProgram& part, const Shape& shape, const Tra
           if (!stays_together(cell, shape, translations))
             return fail(
                 ErrorCode::invalid_argument,
-                fmt::format("worker {}, step {}: {} chunks from {} on are not of one block, and cannot be moved",
+                fmt::format("worker {}, step {}: {} chunks from {} on are not of one block, and cannot be translated",
                             worker, step, cell.count, cell.first));
   return {};
 }

@@ -1,5 +1,5 @@
 // What a rank does, done by another: where ranks differ by a translation only, one part of a program stands for all.
-// Ranks are moved, and so are blocks, of which a buffer has one for every rank; scratch stays as it is. Only for
+// Ranks are translated, and so are blocks, of which a buffer has one for every rank; scratch stays as it is. Only for
 // collectives without a root, whose buffers are the same on all ranks. Pure functions.
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace tutti {
 
-/// Chunks of a block, if the buffer holds one block for every rank, which is moved as the rank is; else 0.
+/// Chunks of a block, if the buffer holds one block for every rank, which is translated as the rank is; else 0.
 int chunks_of_block(const Shape& shape, Buffer buffer);
 
-/// Whether the part can be moved: the cells that a step names at once stay side by side, within one block or in blocks
-/// that move alike. The error names the step.
+/// Whether the part can be translated: the cells that a step names at once stay side by side, within one block or in
+/// blocks that are translated alike. The error names the step.
 Status check_translatable(const RankProgram& part, const Shape& shape, const Translations& translations);
 
 /// What the rank does that the translation by `by` takes the part's rank to.

@@ -65,12 +65,12 @@ struct CheckReport {
 CheckReport check(const Program& program, const CheckOptions& options = {});
 
 /// The same for the program in which every rank does what its representative does (Translations::representative_of),
-/// moved (translated_parts.hpp). Only the representatives' parts are looked at, so that the cost is theirs: a thousand
-/// ranks that all do the same cost little more than one. Whether a rank's part is its representative's, moved, is for
-/// check_part() to say. Violations name representatives.
+/// translated (translated_parts.hpp). Only the representatives' parts are looked at, so that the cost is theirs: a
+/// thousand ranks that all do the same cost little more than one. Whether a rank's part is its representative's,
+/// translated, is for check_part() to say. Violations name representatives.
 CheckReport check_translated(const Program& program, const Translations& symmetry, const CheckOptions& options = {});
 
-/// Whether the part of `rank` is its representative's, moved, but for the order in which reductions take their
+/// Whether the part of `rank` is its representative's, translated, but for the order in which reductions take their
 /// operands, which changes no result but for its rounding. Names the first step that differs.
 std::optional<Violation> check_part(const Program& program, const Translations& symmetry, int rank);
 

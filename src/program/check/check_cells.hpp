@@ -6,7 +6,7 @@
 // The extent of a chunk is bound at the call, so two chunks may be taken for each other only if they are the same part
 // of the operation; that is their *extent*, a number. Scratch holds any.
 // With a symmetry there are the cells of the representatives. Who touches a cell of another rank does what he would do
-// to a cell of its representative if he were moved back with it.
+// to a cell of its representative if he were translated back with it.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct Located {
   int owner;  // a rank
   int first;  // cell, of the owner's representative
   int count;
-  int move;  // takes the owner to its representative
+  int translation;  // takes the owner to its representative
 };
 
 class CellMap {
@@ -38,8 +38,9 @@ class CellMap {
   /// `cells`, as a step of a representative names them.
   Located locate(int rank, const Cells& cells) const {
     const int owner = cells.rank == kSelf ? rank : cells.rank;
-    const int move = orbits_.opposite(orbits_.move_of(owner));
-    return {owner, cell(owner, cells.buffer, orbits_.moved_chunk(cells.buffer, cells.first, move)), cells.count, move};
+    const int translation = orbits_.opposite(orbits_.translation_of(owner));
+    return {owner, cell(owner, cells.buffer, orbits_.translated_chunk(cells.buffer, cells.first, translation)),
+            cells.count, translation};
   }
   /// The first of `cells`, as a step of `rank` names them. Without a symmetry only.
   int first_cell(int rank, const Cells& cells) const { return locate(rank, cells).first; }

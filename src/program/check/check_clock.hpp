@@ -1,7 +1,7 @@
 // What a worker knows to have happened elsewhere: for each other worker it has heard of, the last chunk of an event
 // that surely happened before. Sparse, since with a worker per peer most workers never hear of each other; where there
 // are few workers, which soon hear of all others, an entry for each of them is smaller and faster. With a symmetry,
-// workers are numbered move by move, as many in each. Internal to the checker.
+// workers are numbered translation by translation, as many in each. Internal to the checker.
 #pragma once
 
 #include <algorithm>
@@ -50,17 +50,19 @@ class VectorClock {
     }
   }
 
-  /// The same of a clock that is moved: `moved` says where each move is taken to; a move has `workers` workers.
-  void learn(const VectorClock& other, const std::vector<int>& moved, int workers) {
-    for (std::size_t move = 0; move < moved.size() && !of_all_.empty(); ++move) {
-      const int* theirs = other.of_all_.data() + move * static_cast<std::size_t>(workers);
-      int* mine = of_all_.data() + static_cast<std::size_t>(moved[move]) * static_cast<std::size_t>(workers);
+  /// The same of a clock that is translated: `translated` says what each translation becomes; each has `workers`
+  /// workers.
+  void learn(const VectorClock& other, const std::vector<int>& translated, int workers) {
+    for (std::size_t translation = 0; translation < translated.size() && !of_all_.empty(); ++translation) {
+      const int* theirs = other.of_all_.data() + translation * static_cast<std::size_t>(workers);
+      int* mine =
+          of_all_.data() + static_cast<std::size_t>(translated[translation]) * static_cast<std::size_t>(workers);
       for (int worker = 0; worker < workers; ++worker) mine[worker] = std::max(mine[worker], theirs[worker]);
     }
     if (!of_all_.empty()) return;
     std::vector<std::pair<int, int>> known = other.known_;
     for (auto& [worker, chunk] : known)
-      worker = moved[static_cast<std::size_t>(worker / workers)] * workers + worker % workers;
+      worker = translated[static_cast<std::size_t>(worker / workers)] * workers + worker % workers;
     std::sort(known.begin(), known.end());
     merge(known);
   }

@@ -9,9 +9,9 @@
 //   slot      the receive of a chunk before the send `slots` chunks later on the same channel
 // So a chunk of an event happens before one of another if a path leads there with an edge of the worker's or of `after`
 // in it; or by messages alone, if it is no later chunk of its event than the other is.
-// With a symmetry, events are those of the representatives, each of which stands for itself and all that it is moved
-// to. There is a cycle among all events if and only if there is one among these: a walk along a cycle of these leads
-// from an event to itself moved, and repeated to the event itself, since moves come back.
+// With a symmetry, events are those of the representatives, each of which stands for itself and all that it is
+// translated to. There is a cycle among all events if and only if there is one among these: a walk along a cycle of
+// these leads from an event to itself translated, and repeated to the event itself, since translations come back.
 #pragma once
 
 #include <span>
@@ -34,10 +34,10 @@ struct StepEvent {
   int last_chunk() const { return first_chunk + chunks - 1; }
 };
 
-/// An event as it happens on the ranks that a move takes its representative to.
+/// An event as it happens on the ranks that a translation takes its representative to.
 struct TranslatedEvent {
   int event = kNone;
-  int move = 0;
+  int translation = 0;
 };
 
 /// For each event a list of others.

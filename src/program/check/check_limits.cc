@@ -177,7 +177,7 @@ class Limits {
                                   describe(cells, 0, place_.rank), count));
     chunks_moved_ += count;
     if (chunks_moved_ > options_.max_cells)
-      return too_large(place_, fmt::format("the program's steps move more than {} chunks", options_.max_cells));
+      return too_large(place_, fmt::format("the program's steps translation more than {} chunks", options_.max_cells));
     return std::nullopt;
   }
 
@@ -261,7 +261,7 @@ Checked<ProgramParts> gather_parts(const Program& program, const CheckOptions& o
   }
   if (Found found = Limits(program, parts, options).check()) return tl::unexpected(*std::move(found));
   for (const int representative : parts.orbits.representatives())
-    if (parts.orbits.moves() > 1)
+    if (parts.orbits.translations() > 1)
       if (const Status movable = check_translatable(parts.part_of(representative), parts.shape, symmetry); !movable)
         return tl::unexpected(out_of_limits({representative, -1, -1}, movable.error().message));
   return parts;

@@ -15,8 +15,8 @@ using Found = std::optional<Violation>;
 
 enum class FlowKind { data, notice };
 
-/// One FIFO sequence: data or signals from one rank to another on a channel. With a symmetry, the one of those moved to
-/// each other whose source is a representative.
+/// One FIFO sequence: data or signals from one rank to another on a channel. With a symmetry, the one of those
+/// translated to each other whose source is a representative.
 struct FlowKey {
   FlowKind kind;
   int source;
@@ -40,7 +40,7 @@ struct MessageFlow {
   FlowKey key;
   FlowEnd giving;
   FlowEnd taking;
-  int move = 0;  // the events of the taking end happen moved so
+  int translation = 0;  // the events of the taking end happen translated so
 };
 
 /// All flows, found by their keys: a table of their numbers, at most half full, with the next free place for those
@@ -140,13 +140,13 @@ class Matching {
     return std::nullopt;
   }
 
-  /// The flow from a peer to a representative: the one whose source is a representative, of which it is moved.
+  /// The flow from a peer to a representative: the one whose source is a representative, of which it is translated.
   int flow_from(FlowKind kind, int peer, int rank, int channel) {
     const int representative =
         parts_.orbits.representatives()[static_cast<std::size_t>(parts_.orbits.representative_index(peer))];
-    const int back = parts_.orbits.opposite(parts_.orbits.move_of(peer));
-    const int flow = flows_.find_or_add({kind, representative, parts_.orbits.moved_rank(rank, back), channel});
-    flows_[flow].move = back;
+    const int back = parts_.orbits.opposite(parts_.orbits.translation_of(peer));
+    const int flow = flows_.find_or_add({kind, representative, parts_.orbits.translated_rank(rank, back), channel});
+    flows_[flow].translation = back;
     return flow;
   }
 
@@ -179,14 +179,14 @@ class Matching {
       if (gives != takes)
         return violation(given,
                          fmt::format("send {} to rank {} on channel {} has {} chunks, but {} receives {}", number,
-                                     flow.key.target, flow.key.channel, gives, place(taken, flow.move), takes));
+                                     flow.key.target, flow.key.channel, gives, place(taken, flow.translation), takes));
       given = graph_.receiver_of(given).event;
       taken = graph_.sender_of(taken).event;
     }
     if (given != kNone) return unmatched_giving(flow.key, given, chunks_in(flow.taking, graph_.message_from));
     if (taken == kNone) return std::nullopt;
     FlowKey seen = flow.key;  // by the representative that takes
-    seen.source = parts_.orbits.moved_rank(seen.source, parts_.orbits.opposite(flow.move));
+    seen.source = parts_.orbits.translated_rank(seen.source, parts_.orbits.opposite(flow.translation));
     return unmatched_taking(seen, taken, chunks_in(flow.giving, graph_.message_to));
   }
 
@@ -214,13 +214,13 @@ class Matching {
   }
 
   void link_flow(const MessageFlow& flow) {
-    const int back = parts_.orbits.opposite(flow.move);
+    const int back = parts_.orbits.opposite(flow.translation);
     int given = flow.giving.first;
     int taken = flow.taking.first;
     while (given != kNone) {
       TranslatedEvent& to = graph_.message_to[static_cast<std::size_t>(given)];
       TranslatedEvent& from = graph_.message_from[static_cast<std::size_t>(taken)];
-      const int next_given = std::exchange(to, {taken, flow.move}).event;
+      const int next_given = std::exchange(to, {taken, flow.translation}).event;
       const int next_taken = std::exchange(from, {given, back}).event;
       given = next_given;
       taken = next_taken;
@@ -231,9 +231,9 @@ class Matching {
     return broken(Violation::Rule::matching, place_of(parts_, graph_.at(event)), std::move(message));
   }
 
-  std::string place(int event, int move) const {
+  std::string place(int event, int translation) const {
     StepPosition place = place_of(parts_, graph_.at(event));
-    place.rank = parts_.orbits.moved_rank(place.rank, move);
+    place.rank = parts_.orbits.translated_rank(place.rank, translation);
     return describe(place);
   }
 

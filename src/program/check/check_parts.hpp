@@ -1,6 +1,6 @@
 // The parts of a program side by side, workers numbered through, and the words in which the checker speaks of them: the
-// parts of all ranks, or of the representatives if the others' are theirs, moved (check_orbits.hpp). Internal to the
-// checker and to plans (mscclpp_plan.hpp). `gather_parts` applies the rule `limits`: whatever it returns has every
+// parts of all ranks, or of the representatives if the others' are theirs, translated (check_orbits.hpp). Internal to
+// the checker and to plans (mscclpp_plan.hpp). `gather_parts` applies the rule `limits`: whatever it returns has every
 // rank, buffer, chunk, peer and dependency in range and every step in the shape its kind demands, so later rules index
 // freely.
 #pragma once

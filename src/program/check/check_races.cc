@@ -16,11 +16,11 @@ namespace {
 
 using Found = std::optional<Violation>;
 
-/// A chunk of an event, as it happens on the ranks that a move takes its representative to.
+/// A chunk of an event, as it happens on the ranks that a translation takes its representative to.
 struct Moment {
   int event;
   int chunk;
-  int move;
+  int translation;
 };
 
 /// By what it is found out what happened before what: by all edges, or, which takes less time, by those between steps
@@ -46,7 +46,7 @@ class HappensBefore {
   void enter(int event) {
     if (scope_ == Scope::all && graph_.sender_of(event).event != kNone) {
       const TranslatedEvent from = graph_.sender_of(event);
-      hear(event, sent_[static_cast<std::size_t>(from.event)], {from.event, 0, from.move});
+      hear(event, sent_[static_cast<std::size_t>(from.event)], {from.event, 0, from.translation});
     }
     for (const int earlier : graph_.waits_for.of(event))
       hear(event, left_[static_cast<std::size_t>(earlier)], {earlier, graph_.at(earlier).chunks - 1, 0});
@@ -59,7 +59,7 @@ class HappensBefore {
     if (scope_ == Scope::all && graph_.at(event).chunks > 1)
       for_each_sender(event, [&](TranslatedEvent sender) {
         const StepEvent& sent = graph_.at(sender.event);
-        clocks_.own(known(event)).learn(number_of(sent.worker, sender.move), sent.last_chunk());
+        clocks_.own(known(event)).learn(number_of(sent.worker, sender.translation), sent.last_chunk());
         return false;
       });
     for ([[maybe_unused]] const int next : graph_.awaited_by.of(event))
@@ -71,29 +71,29 @@ class HappensBefore {
   bool is_before(const Moment& earlier, const Moment& now) const {
     const StepEvent& then = graph_.at(earlier.event);
     const int worker = graph_.at(now.event).worker;
-    if (earlier.move == 0 && then.worker == worker)
+    if (earlier.translation == 0 && then.worker == worker)
       return then.first_chunk + earlier.chunk <= graph_.at(now.event).first_chunk + now.chunk;
     const int clock = known_[static_cast<std::size_t>(worker)];
     if (clock != ClockPool::kNoClock &&
-        clocks_[clock].last(number_of(then.worker, earlier.move)) >= then.first_chunk + earlier.chunk)
+        clocks_[clock].last(number_of(then.worker, earlier.translation)) >= then.first_chunk + earlier.chunk)
       return true;
     // The clock is that of the first chunk.
     return scope_ == Scope::all && now.chunk > 0 && earlier.chunk <= now.chunk &&
            for_each_sender(now.event, [&](TranslatedEvent sender) {
-             return sender.event == earlier.event && sender.move == earlier.move;
+             return sender.event == earlier.event && sender.translation == earlier.translation;
            });
   }
 
   /// After all events: `access` happened before the last step of `representative`.
   bool is_before_end(TranslatedEvent access, int representative) const {
-    const int worker = number_of(graph_.at(access.event).worker, access.move);
+    const int worker = number_of(graph_.at(access.event).worker, access.translation);
     return at_end_[static_cast<std::size_t>(parts_.orbits.representative_index(representative))].last(worker) >=
            graph_.at(access.event).last_chunk();
   }
 
  private:
   static std::size_t width_of(const ProgramParts& parts, Scope scope) {
-    if (scope == Scope::all) return parts.workers.size() * static_cast<std::size_t>(parts.orbits.moves());
+    if (scope == Scope::all) return parts.workers.size() * static_cast<std::size_t>(parts.orbits.translations());
     std::size_t most = 0;
     for (const RankProgram& part : parts.ranks) most = std::max(most, part.workers.size());
     return most;
@@ -101,8 +101,9 @@ class HappensBefore {
 
   int& known(int event) { return known_[static_cast<std::size_t>(graph_.at(event).worker)]; }
   /// Of a worker in clocks; within a rank, of those of the rank.
-  int number_of(int worker, int move) const {
-    return scope_ == Scope::all ? move * workers_ + worker : parts_.workers[static_cast<std::size_t>(worker)].worker;
+  int number_of(int worker, int translation) const {
+    return scope_ == Scope::all ? translation * workers_ + worker
+                                : parts_.workers[static_cast<std::size_t>(worker)].worker;
   }
 
   /// Calls `use` with whoever sent what an event receives, whoever sent it to them, and so on, as seen from the event,
@@ -110,10 +111,10 @@ class HappensBefore {
   template <typename Use>
   bool for_each_sender(int event, Use use) const {
     if (!receives(graph_.at(event).what->kind)) return false;
-    int move = 0;
+    int translation = 0;
     for (TranslatedEvent from = graph_.sender_of(event); from.event != kNone; from = graph_.sender_of(from.event)) {
-      move = parts_.orbits.both(from.move, move);
-      if (use(TranslatedEvent{from.event, move})) return true;
+      translation = parts_.orbits.both(from.translation, translation);
+      if (use(TranslatedEvent{from.event, translation})) return true;
     }
     return false;
   }
@@ -123,11 +124,11 @@ class HappensBefore {
     // Who knows an event knows all that came before it.
     if (!is_before(from, {event, 0, 0})) {
       VectorClock& mine = clocks_.own(known(event));
-      if (clock != ClockPool::kNoClock && from.move == 0) mine.learn(clocks_[clock]);
-      if (clock != ClockPool::kNoClock && from.move != 0)
-        mine.learn(clocks_[clock], parts_.orbits.row(from.move), workers_);
+      if (clock != ClockPool::kNoClock && from.translation == 0) mine.learn(clocks_[clock]);
+      if (clock != ClockPool::kNoClock && from.translation != 0)
+        mine.learn(clocks_[clock], parts_.orbits.row(from.translation), workers_);
       const StepEvent& heard = graph_.at(from.event);
-      mine.learn(number_of(heard.worker, from.move), heard.first_chunk + from.chunk);
+      mine.learn(number_of(heard.worker, from.translation), heard.first_chunk + from.chunk);
     }
     clocks_.release(clock);
   }
@@ -223,7 +224,7 @@ class Races {
 
   Found read(int event, const Cells& cells, bool is_sent) {
     const Located located = cells_.locate(rank_of(event), cells);
-    Moment now{event, 0, located.move};
+    Moment now{event, 0, located.translation};
     known_ = {};
     const bool by_chunk = is_chunkwise(graph_.at(event).what->kind);
     for (int i = 0; i < located.count; ++i) {
@@ -239,7 +240,7 @@ class Races {
 
   Found write(int event, const Cells& cells) {
     const Located located = cells_.locate(rank_of(event), cells);
-    Moment now{event, 0, located.move};
+    Moment now{event, 0, located.translation};
     known_ = {};
     const bool by_chunk = is_chunkwise(graph_.at(event).what->kind);
     for (int i = 0; i < located.count; ++i) {
@@ -259,25 +260,25 @@ class Races {
 
   /// Of what two events do to the same cell of a representative.
   bool is_before(const Moment& earlier, const Moment& now) {
-    if (earlier.event == known_.event && earlier.move == known_.move) return true;
+    if (earlier.event == known_.event && earlier.translation == known_.translation) return true;
     Moment seen = seen_from(earlier, now);
     if (before_.is_before(seen, {now.event, now.chunk, 0})) {
       seen.chunk = graph_.at(earlier.event).chunks - 1;
       if (seen.chunk == earlier.chunk || before_.is_before(seen, {now.event, now.chunk, 0}))
-        known_ = {earlier.event, earlier.move};
+        known_ = {earlier.event, earlier.translation};
       return true;
     }
     return false;
   }
   Moment seen_from(const Moment& other, const Moment& now) const {
-    return {other.event, other.chunk, parts_.orbits.both(other.move, parts_.orbits.opposite(now.move))};
+    return {other.event, other.chunk, parts_.orbits.both(other.translation, parts_.orbits.opposite(now.translation))};
   }
 
   bool is_read_over(const Read& read, const Moment& now) {
-    const bool same_rank = rank_of(read.by.event) == rank_of(now.event) && read.by.move == now.move;
+    const bool same_rank = rank_of(read.by.event) == rank_of(now.event) && read.by.translation == now.translation;
     if (same_rank || !read.is_sent) return is_before(read.by, now);
     const TranslatedEvent receive = graph_.receiver_of(read.by.event);
-    return is_before({receive.event, read.by.chunk, parts_.orbits.both(receive.move, read.by.move)}, now);
+    return is_before({receive.event, read.by.chunk, parts_.orbits.both(receive.translation, read.by.translation)}, now);
   }
 
   /// Calls `use` with each access to a cell of another rank.
@@ -303,8 +304,8 @@ class Races {
     std::optional<bool> all_hear;
     for (const int event : order)
       for_each_remote(event, [&](const Cells& cells, Touch touch) {
-        const int move = parts_.orbits.opposite(parts_.orbits.move_of(cells.rank));
-        if (before_.is_before_end({event, move}, cells.rank)) return;
+        const int translation = parts_.orbits.opposite(parts_.orbits.translation_of(cells.rank));
+        if (before_.is_before_end({event, translation}, cells.rank)) return;
         if (touch == Touch::reads_scratch) {
           if (!all_hear) all_hear = do_all_hear();
           if (*all_hear) return;
@@ -328,7 +329,7 @@ class Races {
   Found conflict(int event, std::string_view verb, const Cells& cells, int offset, const Moment& other,
                  const Moment& now, std::string_view other_verb) const {
     StepPosition place = place_of(parts_, graph_.at(other.event));
-    place.rank = parts_.orbits.moved_rank(place.rank, seen_from(other, now).move);
+    place.rank = parts_.orbits.translated_rank(place.rank, seen_from(other, now).translation);
     return violation(event, fmt::format("{} {} while {} may still {} it", verb, name(event, cells, offset),
                                         describe(place), other_verb));
   }

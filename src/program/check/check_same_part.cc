@@ -1,4 +1,4 @@
-// Whether what a rank does is what its representative does, moved.
+// Whether what a rank does is what its representative does, translated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,14 +44,14 @@ std::optional<Violation> compare(const Worker& worker, const Worker& other, Step
   };
   if (std::tie(worker.send_peer, worker.recv_peer, worker.channel) !=
       std::tie(other.send_peer, other.recv_peer, other.channel))
-    return differs("has other peers, or another channel, than the part of its representative, moved");
+    return differs("has other peers, or another channel, than the part of its representative, translated");
   if (worker.steps.size() != other.steps.size())
     return differs(
         fmt::format("has {} steps, but {} in the part of its representative", worker.steps.size(), other.steps.size()));
   for (std::size_t step = 0; step < worker.steps.size(); ++step) {
     place.step = static_cast<int>(step);
     if (!do_the_same(worker.steps[step], other.steps[step], place.rank))
-      return differs("is not the step of its representative, moved");
+      return differs("is not the step of its representative, translated");
   }
   return std::nullopt;
 }

@@ -56,7 +56,7 @@ std::vector<Symmetric> examples() {
   return all;
 }
 
-/// The program whose ranks all do what the representatives do, moved.
+/// The program whose ranks all do what the representatives do, translated.
 Program made_by_moving(const Symmetric& example, std::vector<RankProgram> representatives) {
   Program program = example.program;
   program.part = translated_parts(std::move(representatives), program.shape, example.translations);

@@ -53,28 +53,28 @@ int ValueTable::combine(std::span<const int> operands) {
   return static_cast<int>(values_.size()) - 1;
 }
 
-int ValueTable::add_moved(int value, const Orbits& orbits, int move) {
+int ValueTable::add_translated(int value, const Orbits& orbits, int translation) {
   Value result = (*this)[value];
-  result.extent = orbits.moved_extent(result.extent, move);
+  result.extent = orbits.translated_extent(result.extent, translation);
   if (result.ranks == 1) {
-    result.lowest = result.highest = orbits.moved_rank(result.lowest, move);
+    result.lowest = result.highest = orbits.translated_rank(result.lowest, translation);
     result.is_chain = result.lowest == 0;
   } else {
-    result.is_chain = result.is_ordered = false;  // what one rank does in rank order, those it is moved to do not
-    if (result.ranks < ranks_) move_members(result, orbits, move);
+    result.is_chain = result.is_ordered = false;  // what one rank does in rank order, those it is translated to do not
+    if (result.ranks < ranks_) translate_members(result, orbits, translation);
   }
   values_.push_back(result);
   return static_cast<int>(values_.size()) - 1;
 }
 
-void ValueTable::move_members(Value& value, const Orbits& orbits, int move) {
+void ValueTable::translate_members(Value& value, const Orbits& orbits, int translation) {
   const Value before = value;
   add_set(value);
   value.lowest = ranks_;
   value.highest = -1;
   for (std::size_t word = 0; word < words_; ++word)
     for (std::uint64_t rest = set_of(before)[word]; rest != 0; rest &= rest - 1) {
-      const int rank = orbits.moved_rank(static_cast<int>(word * 64) + std::countr_zero(rest), move);
+      const int rank = orbits.translated_rank(static_cast<int>(word * 64) + std::countr_zero(rest), translation);
       set_of(value)[word_of(rank)] |= bit_of(rank);
       value.lowest = std::min(value.lowest, rank);
       value.highest = std::max(value.highest, rank);

@@ -38,8 +38,8 @@ class ValueTable {
   /// operands[0] op operands[1] op ..., rounded once. All have one extent; where contributions are counted twice the
   /// set keeps them once.
   int combine(std::span<const int> operands);
-  /// What the value is on ranks that are moved by `move`.
-  int add_moved(int value, const Orbits& orbits, int move);
+  /// What the value is on ranks that are translated so.
+  int add_translated(int value, const Orbits& orbits, int translation);
   /// The lowest rank that contributes to both; -1 if none.
   int common_rank(int left, int right) const;
   /// "0-2, 5": the ranks that contribute, or those that do not.
@@ -48,7 +48,7 @@ class ValueTable {
 
  private:
   std::string list(int value, bool members) const;
-  void move_members(Value& value, const Orbits& orbits, int move);
+  void translate_members(Value& value, const Orbits& orbits, int translation);
   std::uint64_t* set_of(const Value& value) { return sets_.data() + static_cast<std::size_t>(value.set) * words_; }
   const std::uint64_t* set_of(const Value& value) const {
     return sets_.data() + static_cast<std::size_t>(value.set) * words_;

@@ -64,8 +64,9 @@ class SymbolicRun {
         outcome.rank_order = outcome.rank_order && value.is_chain;
         outcome.ordered_operands = outcome.ordered_operands && value.is_ordered;
       }
-    // The representatives' order of operands is not that of the ranks they are moved to.
-    if (reduces(shape_.collective) && parts_.orbits.moves() > 1) outcome.rank_order = outcome.ordered_operands = false;
+    // The representatives' order of operands is not that of the ranks they are translated to.
+    if (reduces(shape_.collective) && parts_.orbits.translations() > 1)
+      outcome.rank_order = outcome.ordered_operands = false;
     return outcome;
   }
 
@@ -116,7 +117,7 @@ class SymbolicRun {
     if (receives(step.kind)) {
       const TranslatedEvent from = graph_.sender_of(event);
       const int* const sent = sent_.data() + graph_.at(from.event).first_chunk;
-      for (int i = 0; i < chunks; ++i) operands_[index(i) * width] = translated(sent[i], from.move);
+      for (int i = 0; i < chunks; ++i) operands_[index(i) * width] = translated(sent[i], from.translation);
       ++column;
     }
     for (const Cells& source : step.sources)
@@ -127,14 +128,14 @@ class SymbolicRun {
   /// Loads one operand of each chunk.
   Found load(int event, const Cells& cells, std::size_t column, std::size_t width) {
     const Located located = cells_.locate(rank_of(event), cells);
-    const int move = parts_.orbits.opposite(located.move);
+    const int translation = parts_.orbits.opposite(located.translation);
     for (int chunk = 0; chunk < cells.count; ++chunk) {
       const int held = held_[index(located.first + chunk)];
       if (held == kNone)
         return violation(event,
                          fmt::format("reads {}, which nothing has written", describe(cells, chunk, rank_of(event))));
       if (cells.buffer == Buffer::input) compare_in_place(located, chunk);
-      const int value = translated(held, move);
+      const int value = translated(held, translation);
       const int extent = extent_of(shape_, located.owner, cells.buffer, cells.first + chunk);
       if (extent != kNone && extent != values_[value].extent)
         return violation(event, fmt::format("reads {} as {}, but it holds {}", describe(cells, chunk, rank_of(event)),
@@ -150,7 +151,9 @@ class SymbolicRun {
     if (held_[index(output)] != held_[index(located.first + chunk)]) is_same_in_place_ = false;
   }
 
-  int translated(int value, int move) { return move == 0 ? value : values_.add_moved(value, parts_.orbits, move); }
+  int translated(int value, int translation) {
+    return translation == 0 ? value : values_.add_translated(value, parts_.orbits, translation);
+  }
 
   Found check_operands(int event, std::span<const int> operands) {
     if (!combines(shape_.collective))
@@ -195,7 +198,7 @@ class SymbolicRun {
       if (extent != kNone && extent != values_[value].extent)
         return violation(event, fmt::format("stores {} in {}, the place of {}", describe_value(value),
                                             describe(cells, chunk, rank), describe_extent(shape_, extent)));
-      held_[index(cell)] = translated(value, located.move);
+      held_[index(cell)] = translated(value, located.translation);
       writer_[index(cell)] = event;
     }
     return std::nullopt;

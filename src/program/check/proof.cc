@@ -60,10 +60,10 @@ struct Claim {
 
 /// Nothing if the program claims no symmetry, or one that makes no sense.
 std::optional<Claim> claim_of(const Program& program, int rank) {
-  const bool moved = program.symmetry.order() > 1;
-  const Translations& translations = moved ? program.symmetry : program.likeness.translations;
+  const bool has_symmetry = program.symmetry.order() > 1;
+  const Translations& translations = has_symmetry ? program.symmetry : program.likeness.translations;
   if (translations.order() < 2 || !writes_ranks(translations, program.shape.ranks)) return std::nullopt;
-  if (moved) return Claim{program, translations, rank};
+  if (has_symmetry) return Claim{program, translations, rank};
   const std::vector<int>& position_of = program.likeness.position_of;
   if (position_of.empty()) return Claim{by_position(program), translations, rank};
   if (!is_permutation(position_of, program.shape.ranks)) return std::nullopt;
@@ -72,10 +72,11 @@ std::optional<Claim> claim_of(const Program& program, int rank) {
 
 std::optional<Claim> find_claim(const Program& program, int rank) {
   Claim claim{program, Translations({{1, program.shape.ranks, true}}), rank};
-  const bool may_move = !has_root(program.shape.collective) && program.shape.collective != Collective::point_to_point;
-  for (int other = 1; may_move && other < program.shape.ranks; ++other)
+  const bool may_be_alike =
+      !has_root(program.shape.collective) && program.shape.collective != Collective::point_to_point;
+  for (int other = 1; may_be_alike && other < program.shape.ranks; ++other)
     if (check_part(program, claim.translations, other)) return std::nullopt;
-  return may_move ? std::optional(claim) : std::nullopt;
+  return may_be_alike ? std::optional(claim) : std::nullopt;
 }
 
 Status prove_in_full(const Program& program) {
@@ -86,7 +87,7 @@ Status prove_in_full(const Program& program) {
   if (report.ok()) return {};
   if (!report.violation->too_large) return tl::unexpected(wrong(program, *report.violation));
   return tl::unexpected(wrong(program, *report.violation, "is too large to be proven",
-                              ", and its parts are not those of a few ranks, moved"));
+                              ", and its parts are not those of a few ranks, translated"));
 }
 
 Status prove_whole(const Program& program, const std::optional<Claim>& claim) {

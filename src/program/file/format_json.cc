@@ -62,7 +62,7 @@ Translations read_translations(const JsonValue& value, const Shape& shape) {
   return Translations(std::move(digits));
 }
 
-/// Parts of which the others are moved.
+/// Parts of which the others are translated.
 std::vector<RankProgram> read_representatives(const JsonValue& value, const Program& program, bool& one_sided) {
   const Shape& shape = program.shape;
   const std::vector<JsonValue> entries = value.elements();
