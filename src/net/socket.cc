@@ -283,15 +283,22 @@ std::string peer_name(int descriptor) {
   return address && address->length != 0 ? address->to_string() : "an unknown peer";
 }
 
-Status watch_silence(int descriptor, double seconds) {
+Status watch_idle(int descriptor, double seconds) {
   const int idle = std::max(1, static_cast<int>(std::floor(seconds / 2)));
   const int probes = std::max(1, static_cast<int>(std::ceil(seconds)) - idle);
-  const int unacknowledged_ms = static_cast<int>(seconds * 1000);
   const auto set = [&](int level, int option, int value) {
     return ::setsockopt(descriptor, level, option, &value, sizeof value) == 0;
   };
   if (set(SOL_SOCKET, SO_KEEPALIVE, 1) && set(IPPROTO_TCP, TCP_KEEPIDLE, idle) && set(IPPROTO_TCP, TCP_KEEPINTVL, 1) &&
-      set(IPPROTO_TCP, TCP_KEEPCNT, probes) && set(IPPROTO_TCP, TCP_USER_TIMEOUT, unacknowledged_ms))
+      set(IPPROTO_TCP, TCP_KEEPCNT, probes))
+    return {};
+  return system_error("watching an idle connection");
+}
+
+Status watch_silence(int descriptor, double seconds) {
+  const auto unacknowledged_ms = static_cast<int>(seconds * 1000);
+  if (Status watched = watch_idle(descriptor, seconds); !watched) return watched;
+  if (::setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms) == 0)
     return {};
   return system_error("watching a connection for silence");
 }

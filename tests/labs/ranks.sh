@@ -55,7 +55,7 @@ start_ranks() {
 }
 
 fail() {
-  echo "failed: $1${seed:+ (seed $seed)}"
+  echo "failed: $1${seed:+ (seed $seed)}" >&2
   exit 1
 }
 

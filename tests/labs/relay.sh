@@ -4,7 +4,7 @@
 # Usage: relay.sh PATH/failover_rank
 set -u
 down=5         # seconds
-pause_ms=2000  # the longest that operations may pause; most of it is for busy machines
+pause_ms=4000  # the longest that operations may pause; most of it is for busy machines
 
 # shellcheck source=tests/labs/rails.sh
 . "$(dirname "$0")/rails.sh"
@@ -18,10 +18,13 @@ longest_pause() {
     END { printf "%d\n", most / 1e6 }'
 }
 
-# Of the given ranks. The last one's operations are looked at.
+# Of the given ranks. The last one's operations are looked at. With `in_turn` operations go on between one and the next.
 without_ports() {
-  local rank what="ports of ranks $*" from end paused
-  for rank in "$@"; do port_down $((rank + 1)) 0; done
+  local rank what="ports of ranks $*${in_turn:+, one after the other,}" from end paused
+  for rank in "$@"; do
+    [ -z "${in_turn:-}" ] || flows "$what about to go down" >/dev/null
+    port_down $((rank + 1)) 0
+  done
   from=$(wc -l <"$folder/log$rank")
   end=$(($(milliseconds) + 1000 * down))
   while [ "$(milliseconds)" -lt $end ]; do flows "$what down" >/dev/null; done
@@ -35,6 +38,7 @@ without_ports() {
 export TUTTI_HEARTBEAT_TIMEOUT=2
 start_ranks "$1" a a b b
 flows "all well"
+in_turn=yes without_ports 0 3  # one passes a connection on already when the way behind it goes silent
 without_ports 0    # it dials the others,
 without_ports 3    # they dial this one,
 without_ports 0 3  # and here two pass it on

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kInline = 448;  // payloads up to this are cheaper to copy than to point to
 constexpr int kReadsUntilAnswer = 4;  // fewer than the packets TCP sends at first without an answer
 constexpr int kPartsPerWrite = 64;    // two per frame
+constexpr double kIdleSeconds = 3;    // without an answer of the peer's kernel while nothing is said
 constexpr int kUnsent = 256 << 10;    // bytes that the kernel takes beyond what it sends at once
 constexpr std::size_t kBytesPerPass = 1 << 20;
 
@@ -42,6 +43,9 @@ Connection::Connection(Fd socket, std::uint32_t index, std::uint32_t epoch, std:
   // What waits is to wait here rather than in the kernel, where nothing can overtake it.
   const int unsent = kUnsent;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+  // The peer may have lost the lane with what it had not read. If it is not its part to dial and this end waits for
+  // nothing, nobody else would notice.
+  (void)watch_idle(socket_.get(), kIdleSeconds);
   poller_->add(socket_.get(), id_);
 }
 

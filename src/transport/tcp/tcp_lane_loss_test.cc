@@ -152,6 +152,29 @@ TEST(TcpLaneLoss, ARailThatFellSilentDuringAPauseIsReplaced) {
 }
 
 // Packets were lost, and TCP sends them again in its own time; the host is there.
+// The end that does not dial may wait for what it lost with a lane, while the other end waits for nothing.
+TEST(TcpLaneLoss, ALaneThatFellSilentIsReplacedThoughNobodyWantsAnythingOfIt) {
+  TcpOptions options;
+  options.lanes = 1;
+  const Pair pair(options);
+  Ends ends = open(pair);
+  bring_up(pair, ends, "lane 0");
+  const auto own_ports = [] {
+    std::vector<std::uint16_t> ports;
+    for_each_own_connection([&](int descriptor) { ports.push_back(local_address(descriptor)->port()); });
+    return ports;
+  };
+  std::this_thread::sleep_for(10 * kPause);  // until nothing is on its way
+  const std::vector<std::uint16_t> before = own_ports();
+  ASSERT_EQ(before.size(), 2) << "both ends of the lane";
+  for_each_own_connection([](int descriptor) { silence({descriptor}); });
+  const auto start = std::chrono::steady_clock::now();
+  while (own_ports() == before && seconds_since(start) < 15) std::this_thread::sleep_for(kPause);
+  EXPECT_LT(seconds_since(start), 15);
+  const auto data = pattern(300000, 5);
+  EXPECT_EQ(pass(pair, ends, data, 100000, true), data);
+}
+
 TEST(TcpLaneLoss, ASilentLaneIsKeptWhileItsHostAnswersBesideIt) {
   const Pair pair(two_rails());
   Ends ends = open(pair);
