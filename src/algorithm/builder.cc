@@ -66,6 +66,11 @@ void WorkerRef::signal(int peer) const { builder_->add_notice(index_, StepKind::
 
 void WorkerRef::wait(int peer) const { builder_->add_notice(index_, StepKind::wait, peer); }
 
+void WorkerRef::reserve(int steps) const {
+  std::vector<Step>& all = builder_->part_.workers[static_cast<std::size_t>(index_)].steps;
+  all.reserve(all.size() + static_cast<std::size_t>(steps));
+}
+
 PartBuilder::PartBuilder(const Shape& shape, int rank, bool in_place)
     : shape_(shape),
       rank_(rank),
@@ -104,10 +109,15 @@ PartBuilder::History& PartBuilder::history_of(Buffer buffer, int chunk) {
 
 /// A worker's last reading comes after its earlier ones.
 void PartBuilder::add_reader(History& cell, const Dependency& reader) {
-  if (cell.reader.worker < 0 || cell.reader.worker == reader.worker)
-    cell.reader = reader;
-  else
-    cell.other_readers.push_back(reader);
+  const auto last = static_cast<std::size_t>(cell.last_reader);
+  if (cell.last_reader >= 0 && readers_[last].step.worker == reader.worker) {
+    readers_[last].step = reader;
+    return;
+  }
+  const int added = static_cast<int>(readers_.size());
+  readers_.push_back({reader});
+  (cell.last_reader < 0 ? cell.first_reader : readers_[last].next) = added;
+  cell.last_reader = added;
 }
 
 void PartBuilder::order_after(int worker, const Dependency& earlier, std::vector<Dependency>& after) {
@@ -130,18 +140,14 @@ void PartBuilder::add(int worker, Step step) {
   for_own(step.sources, [&](History& cell) { order_after_new(cell.writer, writer); });
   for_own(step.targets, [&](History& cell) {
     order_after_new(cell.writer, writer);
-    order_after_new(cell.reader, reader);
-    for (const Dependency& other : cell.other_readers) order_after(worker, other, step.after);
+    for (int next = cell.first_reader; next >= 0; next = readers_[static_cast<std::size_t>(next)].next)
+      order_after_new(readers_[static_cast<std::size_t>(next)].step, reader);
   });
 
   auto& steps = part_.workers[static_cast<std::size_t>(worker)].steps;
   const Dependency here{worker, static_cast<int>(steps.size())};
   for_own(step.sources, [&](History& cell) { add_reader(cell, here); });
-  for_own(step.targets, [&](History& cell) {
-    cell.writer = here;
-    cell.reader = {-1, -1};
-    cell.other_readers.clear();
-  });
+  for_own(step.targets, [&](History& cell) { cell = {here}; });
   steps.push_back(std::move(step));
 }
 

@@ -48,6 +48,8 @@ class WorkerRef {
   void await(Cells cells) const;
   void signal(int peer) const;
   void wait(int peer) const;
+  /// Makes room for so many more steps.
+  void reserve(int steps) const;
 
  private:
   friend class PartBuilder;
@@ -77,16 +79,20 @@ class PartBuilder {
  private:
   friend class WorkerRef;
 
+  struct Reader {
+    Dependency step;
+    int next = -1;  // of the same cell, an index into readers_
+  };
   struct History {
     Dependency writer{-1, -1};
-    Dependency reader{-1, -1};              // since the last write
-    std::vector<Dependency> other_readers;  // since then, of other workers
+    int first_reader = -1;  // since the last write
+    int last_reader = -1;
   };
 
   void add(int worker, Step step);
   void add_notice(int worker, StepKind kind, int peer);
   static void order_after(int worker, const Dependency& earlier, std::vector<Dependency>& after);
-  static void add_reader(History& cell, const Dependency& reader);
+  void add_reader(History& cell, const Dependency& reader);
   History& history_of(Buffer buffer, int chunk);
   /// Calls `visit` with the history of each of the rank's own cells among `cells`.
   template <typename Visit>
@@ -98,6 +104,7 @@ class PartBuilder {
   std::vector<History> input_;
   std::vector<History> output_;
   std::vector<History> scratch_;
+  std::vector<Reader> readers_;  // of all cells
   RankProgram part_;
 };
 

@@ -195,6 +195,7 @@ void split_broadcast(PartBuilder& part) {
     me.copy(input(0, part.ranks()), output(0, part.ranks()));
     return wait_for_others(part);
   }
+  me.reserve(5 * part.ranks());
   std::vector<int> readers = others(part);
   readers.erase(std::find(readers.begin(), readers.end(), root));
   me.copy(of_rank(root, input(own)), output(own));

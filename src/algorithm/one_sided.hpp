@@ -25,16 +25,21 @@ inline auto find_emitter(std::span<const Emitter> emitters, Collective collectiv
 /// The other ranks, nearest above first: ranks start at different peers.
 inline std::vector<int> others(const PartBuilder& part) {
   std::vector<int> peers;
+  peers.reserve(static_cast<std::size_t>(part.ranks()));
   for (int distance = 1; distance < part.ranks(); ++distance) peers.push_back((part.rank() + distance) % part.ranks());
   return peers;
 }
 
 inline void signal_others(PartBuilder& part) {
-  for (int peer : others(part)) part.local().signal(peer);
+  const WorkerRef me = part.local();
+  me.reserve(part.ranks());
+  for (int peer : others(part)) me.signal(peer);
 }
 
 inline void wait_for_others(PartBuilder& part) {
-  for (int peer : others(part)) part.local().wait(peer);
+  const WorkerRef me = part.local();
+  me.reserve(part.ranks());
+  for (int peer : others(part)) me.wait(peer);
 }
 
 inline void meet(PartBuilder& part) {

@@ -20,6 +20,7 @@ int cell_for(const PartBuilder& part, int from, int to) { return (to - from - 1 
 /// Copies the input block of each peer into the scratch cell for it.
 void stage_blocks(PartBuilder& part) {
   const Cells staged = part.scratch(part.ranks() - 1);
+  part.local().reserve(3 * part.ranks());  // with those that follow
   for (int peer : others(part)) {
     part.local().copy(input(peer), part_of(staged, cell_for(part, part.rank(), peer)));
     part.local().signal(peer);

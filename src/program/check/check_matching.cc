@@ -44,10 +44,10 @@ struct MessageFlow {
 };
 
 /// All flows, found by their keys: a table of their numbers, at most half full, with the next free place for those
-/// whose own is taken.
+/// whose own is taken. Flows of one rank lie side by side.
 class FlowTable {
  public:
-  FlowTable() : places_(1024, kNone) {}
+  explicit FlowTable(int ranks) : ranks_(ranks), places_(1024, kNone) {}
 
   /// The number of the flow, which is made at its first use.
   int find_or_add(const FlowKey& key) {
@@ -67,11 +67,10 @@ class FlowTable {
  private:
   std::size_t after(std::size_t place) const { return (place + 1) & (places_.size() - 1); }
   std::size_t place_of(const FlowKey& key) const {
-    const auto number = [](int value) { return static_cast<std::uint64_t>(static_cast<unsigned>(value)); };
-    const std::uint64_t ends = number(key.source) << 32U | number(key.target);
-    const std::uint64_t rest = number(key.channel) << 1U | static_cast<std::uint64_t>(key.kind);
-    const std::uint64_t mixed = (ends * 0x9E3779B97F4A7C15ULL ^ rest * 0xC2B2AE3D27D4EB4FULL) >> 32U;
-    return static_cast<std::size_t>(mixed) & (places_.size() - 1);
+    const auto number = [](int value) { return static_cast<std::size_t>(value); };
+    const std::size_t pair = number(key.source) * number(ranks_) + number(key.target);
+    return (pair + number(key.channel) * 0x9E3779B1U + (key.kind == FlowKind::notice ? 0x85EBCA77U : 0)) &
+           (places_.size() - 1);
   }
 
   void grow() {
@@ -83,13 +82,14 @@ class FlowTable {
     }
   }
 
+  const int ranks_;
   std::vector<MessageFlow> flows_;
   std::vector<int> places_;  // as many as a power of two
 };
 
 class Matching {
  public:
-  Matching(const ProgramParts& parts, EventGraph& graph) : parts_(parts), graph_(graph) {
+  Matching(const ProgramParts& parts, EventGraph& graph) : parts_(parts), graph_(graph), flows_(parts.shape.ranks) {
     graph.message_from.resize(graph.events.size());
     graph.message_to.resize(graph.events.size());
   }

@@ -163,7 +163,9 @@ class Races {
         graph_(graph),
         cells_(parts, placement),
         before_(before),
-        history_(static_cast<std::size_t>(cells_.size())) {}
+        history_(static_cast<std::size_t>(cells_.size())) {
+    reads_.reserve(static_cast<std::size_t>(std::min(graph.chunks(), 1 << 16)));
+  }
 
   /// Of the event that `before` has entered last. Keeps the first violation.
   void check(int event) {
