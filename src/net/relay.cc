@@ -1,17 +1,17 @@
 #include "net/relay.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 
-#include "net/socket.hpp"
-
 namespace tutti {
 namespace {
 
 constexpr int kTurns = 16;
-constexpr double kSilenceSeconds = 0.6;  // that end a connection. Twice that and more if nothing is said anyway
+constexpr unsigned kUnanswered = 1000;  // milliseconds until what was sent and not acknowledged ends a connection
 
 bool is_over(ssize_t result) {
   return result == 0 || (result < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
@@ -21,7 +21,8 @@ bool is_over(ssize_t result) {
 
 Relay::Relay(Fd one, Fd other) : sockets_{std::move(one), std::move(other)} {
   // Nobody looks after a path that goes silent but the kernel. One of the two is no TCP, and does not mind.
-  for (const Fd& each : sockets_) (void)watch_silence(each.get(), kSilenceSeconds);
+  for (const Fd& each : sockets_)
+    ::setsockopt(each.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnanswered, sizeof kUnanswered);
 }
 
 std::uint32_t Relay::events(int side) const {

@@ -112,7 +112,7 @@ Result<SocketAddress> peer_address(int descriptor);
 /// The peer's address for a message; "an unknown peer" where it has none (any more).
 std::string peer_name(int descriptor);
 
-/// Has the kernel ask an idle connection's far end, after a second, whether it is there: the connection ends if nothing
+/// Has the kernel ask an idle connection's far end now and then whether it is there: the connection ends if nothing
 /// answers within about `seconds`. What was sent and is not acknowledged is for the caller to watch.
 Status watch_idle(int descriptor, double seconds);
 /// Does the same, and ends a connection, too, if what was sent is not acknowledged for as long. So does the far end if

@@ -120,7 +120,7 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   const double time = now();
   context_.looks_soon = false;
   judge(time);
-  if (inbound_.awaits() || outbound_.awaits()) lanes_.probe(time);
+  if (inbound_.awaits() || outbound_.awaits() || goes_through_neighbour()) lanes_.probe(time);
   give_up_unreachable(time);
   if (context_.error) return kNever;
   double next = kNever;
@@ -160,6 +160,10 @@ bool Peer::wants_relay(double now) {
   }
   return now >= direct_until_ + kRelayAfter;
 }
+
+// A neighbour notices that the way behind it is silent only if something is sent there; and if the peer lost its end of
+// the lane, this end has to dial, whether it waits for anything or not.
+bool Peer::goes_through_neighbour() { return dials() && lanes_.entry(relay_).live != nullptr; }
 
 void Peer::judge(double now) {
   lanes_.judge(now, [this](Lane& lane, double silent) {

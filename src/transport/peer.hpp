@@ -98,6 +98,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   void judge(double now);
   void give_up_unreachable(double now);
   bool wants_relay(double now);
+  bool goes_through_neighbour();
   double due(const LaneSlot& slot) const;
 
   PeerContext context_;

@@ -105,6 +105,7 @@ void PeerSession::receive(Id id, ControlFrame kind, std::span<const std::byte> p
     if (!in.complete() || !session.acknowledged(number)) misbehaved(id);
     return;
   }
+  if (!is_numbered(kind)) return;
   const bool last_words = number == 0 && (kind == ControlFrame::death || kind == ControlFrame::left);
   if (in.ok() && last_words) return world_.owner.frame_received(process_, kind, in.rest());
   if (!in.ok() || number == 0) return misbehaved(id);

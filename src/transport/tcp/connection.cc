@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kInline = 448;  // payloads up to this are cheaper to copy than to point to
 constexpr int kReadsUntilAnswer = 4;  // fewer than the packets TCP sends at first without an answer
 constexpr int kPartsPerWrite = 64;    // two per frame
-constexpr double kIdleSeconds = 3;    // without an answer of the peer's kernel while nothing is said
+constexpr double kIdleSeconds = 6;    // without an answer of the peer's kernel while nothing is said
 constexpr int kUnsent = 256 << 10;    // bytes that the kernel takes beyond what it sends at once
 constexpr std::size_t kBytesPerPass = 1 << 20;
 

@@ -151,7 +151,6 @@ TEST(TcpLaneLoss, ARailThatFellSilentDuringAPauseIsReplaced) {
   }
 }
 
-// Packets were lost, and TCP sends them again in its own time; the host is there.
 // The end that does not dial may wait for what it lost with a lane, while the other end waits for nothing.
 TEST(TcpLaneLoss, ALaneThatFellSilentIsReplacedThoughNobodyWantsAnythingOfIt) {
   TcpOptions options;
@@ -175,6 +174,7 @@ TEST(TcpLaneLoss, ALaneThatFellSilentIsReplacedThoughNobodyWantsAnythingOfIt) {
   EXPECT_EQ(pass(pair, ends, data, 100000, true), data);
 }
 
+// Packets were lost, and TCP sends them again in its own time; the host is there.
 TEST(TcpLaneLoss, ASilentLaneIsKeptWhileItsHostAnswersBesideIt) {
   const Pair pair(two_rails());
   Ends ends = open(pair);
