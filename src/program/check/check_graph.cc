@@ -41,8 +41,8 @@ void link_dependencies(const ProgramParts& parts, EventGraph& graph) {
     const int representative = parts.orbits.representative_index(parts.rank_of(graph.at(event).worker));
     const int first_of_rank = parts.first_worker[static_cast<std::size_t>(representative)];
     for (const Dependency& dependency : after) {
-      const int earlier =
-          graph.first_event[static_cast<std::size_t>(first_of_rank + dependency.worker)] + dependency.step;
+      const int worker = first_of_rank + dependency.worker;
+      const int earlier = graph.first_event[static_cast<std::size_t>(worker)] + dependency.step;
       backward.emplace_back(event, earlier);
       forward.emplace_back(earlier, event);
     }
