@@ -20,8 +20,8 @@ constexpr double kNeverSeconds = 1e8;    // stands for "no limit" on the wire
 constexpr double kAnswerGrace = 1.0;     // the store speaks at our deadline; leave it time to be heard
 constexpr double kRefusalSeconds = 1.0;  // a refusal this old is final: no earlier join still closes its store
 constexpr double kHandshakeSeconds = 5.0;
-constexpr int kSecretRefusals = 5;       // by the store of this job, after which the secret is wrong
-constexpr double kGlanceSeconds = 0.02;  // between looks at whether the wait was interrupted
+constexpr int kSecretRefusals = 5;               // by the store of this job, after which the secret is wrong
+constexpr double kInterruptCheckSeconds = 0.02;  // between checks of whether the wait was interrupted
 
 tl::unexpected<Error> too_long(const Blob& blob) {
   return fail(ErrorCode::invalid_argument,
@@ -138,7 +138,7 @@ class Joiner {
   Status await(int store, short events, Deadline deadline) const {
     while (info_.interrupted && !deadline.passed()) {
       if (Status going_on = info_.interrupted(); !going_on) return going_on;
-      if (wait_for(store, events, Deadline::earlier(deadline, Deadline::in(kGlanceSeconds)))) return {};
+      if (wait_for(store, events, Deadline::earlier(deadline, Deadline::in(kInterruptCheckSeconds)))) return {};
     }
     return wait_for(store, events, deadline);
   }

@@ -1,8 +1,8 @@
 // The peers of a process's TCP transport, each with the addresses that the process at the other end listens on. Any
 // thread. Peers are never removed, so that whoever failed stays known as such.
 //
-// The mutex is a leaf: it guards the table only, and nothing is called and no other mutex taken while it is held. What
-// is done with a peer is done later, under the peer's own mutex.
+// The mutex is a leaf: it guards the table only, and no other mutex is taken while it is held. What is done with a peer
+// is done later, under the peer's own mutex.
 #pragma once
 
 #include <compare>
