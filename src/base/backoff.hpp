@@ -7,15 +7,17 @@
 #include <optional>
 #include <random>
 
+#include "base/random.hpp"
+
 namespace tutti {
 
 class Backoff {
  public:
   Backoff(double first, double longest) : first_(first), longest_(longest) {}
   /// Shortens each pause at random by up to a quarter, so that many who failed together do not come back together.
-  static Backoff with_jitter(double first, double longest, std::uint32_t seed = std::random_device{}()) {
+  static Backoff with_jitter(double first, double longest, std::uint64_t seed = random_bits()) {
     Backoff backoff(first, longest);
-    backoff.random_.emplace(seed);
+    backoff.random_.emplace(static_cast<std::minstd_rand::result_type>(seed));
     return backoff;
   }
 

@@ -4,10 +4,12 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 
+#include "base/per_process.hpp"
 #include "base/settings.hpp"
 #include "net/interfaces.hpp"
 
@@ -82,13 +84,12 @@ SealKey seal_key(const std::string& secret) {
   return key;
 }
 
-// The stores of the ids made in this process, until they are over. Destroyed, and their threads with them, at exit.
+// The stores of the ids made in this process, until they are over; at the latest until it exits.
 class Stores {
  public:
-  static Stores& instance() {
-    settings();  // outlives this
-    static Stores stores;
-    return stores;
+  Stores() {
+    settings();  // outlives the threads
+    std::atexit([] { of_process<Stores>().close_all(); });
   }
 
   void add(const std::string& nonce, std::shared_ptr<Store> store) {
@@ -109,6 +110,12 @@ class Stores {
   }
 
  private:
+  void close_all() {
+    std::map<std::string, std::shared_ptr<Store>> closed;
+    const std::lock_guard lock(mutex_);
+    closed.swap(stores_);
+  }
+
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Store>> stores_;
 };
@@ -202,7 +209,7 @@ Result<UniqueId> UniqueId::create() {
   const IdParts parts{opened->addresses, random_bytes(IdParts::kSecretBytes), random_bytes(IdParts::kNonceBytes)};
   auto store = Store::start(std::move(opened->listeners), JobKey(parts.secret, to_hex(parts.nonce)));
   if (!store) return tl::unexpected(store.error());
-  Stores::instance().add(parts.nonce, std::move(*store));
+  of_process<Stores>().add(parts.nonce, std::move(*store));
   return UniqueId(encode_id(parts));
 }
 
@@ -230,7 +237,7 @@ std::string UniqueId::to_string() const {
 
 int UniqueId::waiting() const {
   const auto parts = decode_id(bytes_);
-  const auto store = parts ? Stores::instance().find(parts->nonce) : nullptr;
+  const auto store = parts ? of_process<Stores>().find(parts->nonce) : nullptr;
   return store == nullptr ? 0 : store->newcomers();
 }
 
@@ -244,12 +251,12 @@ Result<JoinInfo> join_info(const UniqueId& id, int rank, int size) {
   info.rank = rank;
   info.size = size;
   info.rank_zero_hosts = false;
-  info.local_store = Stores::instance().find(parts->nonce);
+  info.local_store = of_process<Stores>().find(parts->nonce);
   return info;
 }
 
 void close_meeting(const UniqueId& id) {
-  if (const auto parts = decode_id(id.bytes())) Stores::instance().remove(parts->nonce);
+  if (const auto parts = decode_id(id.bytes())) of_process<Stores>().remove(parts->nonce);
 }
 
 SealedId seal(const UniqueId& id, const std::string& secret) {

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "base/backoff.hpp"
+#include "base/random.hpp"
 
 namespace tutti {
 namespace {
@@ -44,12 +44,6 @@ Result<std::optional<Fd>> try_listen(const SocketAddress& address) {
     return system_error(fmt::format("listening on {}", address.to_string()));
   }
   return std::optional<Fd>(std::move(*socket));
-}
-
-unsigned random_number() {
-  unsigned value = 0;
-  if (::getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) value = static_cast<unsigned>(ticks());
-  return value;
 }
 
 // Worth another attempt: nobody listens yet, or the way there is not up yet.
@@ -127,7 +121,7 @@ Result<Fd> listen_on(const SocketAddress& address, PortRange ports) {
   const bool fixed = address.port() != 0 || ports.first == 0;
   // A port the kernel picked may still be taken by the time we listen, if another bound to it meanwhile: ask again.
   const unsigned count = !fixed ? ports.last - ports.first + 1u : address.port() == 0 ? 16 : 1;
-  const unsigned start = fixed ? 0 : random_number() % count;
+  const unsigned start = fixed ? 0 : static_cast<unsigned>(random_bits() % count);
   for (unsigned i = 0; i < count; ++i) {
     const auto port = static_cast<std::uint16_t>(fixed ? address.port() : ports.first + (start + i) % count);
     auto socket = try_listen(address.with_port(port));

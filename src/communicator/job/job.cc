@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "base/thread.hpp"
 #include "communicator/impl.hpp"
 #include "communicator/job/clock_follower.hpp"
@@ -31,17 +32,12 @@ thread_local bool t_on_transport_thread = false;
 /// peers are to see a rank that left, not one that died.
 class JobList {
  public:
-  static JobList& of_process() {
-    static JobList* const instance = new JobList;
-    return *instance;
-  }
-
   void add(const std::shared_ptr<Job>& job) {
     const std::lock_guard lock(mutex_);
     std::erase_if(jobs_, [](const auto& each) { return each.expired(); });
     jobs_.push_back(job);
     // After the recorder's, which there is by now: what this has to record comes first.
-    if (!std::exchange(leaves_at_exit_, true)) std::atexit([] { of_process().leave_all(); });
+    if (!std::exchange(leaves_at_exit_, true)) std::atexit([] { of_process<JobList>().leave_all(); });
   }
   std::vector<std::shared_ptr<Job>> living() {
     const std::lock_guard lock(mutex_);
@@ -99,7 +95,7 @@ Job::Job(std::unique_ptr<Control> control, std::shared_ptr<Tcp> tcp, std::vector
 
 Job::~Job() {
   if (control_ == nullptr) return;
-  JobList::of_process().begins_to_leave();
+  of_process<JobList>().begins_to_leave();
   clock_.reset();
   control_->remove_topic(kMoves);
   for (const KeptAgreement& each : kept_) control_->remove_topic(each.agreement->id());
@@ -111,7 +107,7 @@ Job::~Job() {
     tcp.reset();  // what is queued goes out first
     control->leave();
     control.reset();
-    JobList::of_process().has_left();
+    of_process<JobList>().has_left();
   };
   // A handler may hold the last communicator; it cannot wait for the end of its own thread.
   if (!in_handler) {
@@ -126,10 +122,10 @@ Job::~Job() {
   // Nobody can end them: they live as long as the process.
   log::warn("a job that has ended keeps its threads and ports: no thread could be started to close them");
   [[maybe_unused]] const auto* const kept = new (std::nothrow) std::shared_ptr(shared);
-  JobList::of_process().has_left();
+  of_process<JobList>().has_left();
 }
 
-std::vector<std::shared_ptr<Job>> Job::all() { return JobList::of_process().living(); }
+std::vector<std::shared_ptr<Job>> Job::all() { return of_process<JobList>().living(); }
 
 std::optional<JobOffer> Job::offer() const {
   if (control_ == nullptr || !control_->is_open()) return std::nullopt;
@@ -150,7 +146,7 @@ void Job::leave() {
 }
 
 void Job::watch() {
-  JobList::of_process().add(shared_from_this());
+  of_process<JobList>().add(shared_from_this());
   if (tcp_ != nullptr) {
     follow_moves();
     clock_ = std::make_unique<ClockFollower>(*control_, self_);

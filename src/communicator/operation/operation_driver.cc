@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "communicator/operation/progress.hpp"
 #include "memory/region.hpp"
 #include "transport/tcp/tcp.hpp"
@@ -165,7 +166,7 @@ std::shared_ptr<Operation> OperationDriver::submit(const Call& call, Deadline de
     else
       parts_.host.own().ring();
   }
-  Progress::of_process().attend(self);
+  of_process<Progress>().attend(self);
   return operation;
 }
 

@@ -12,20 +12,15 @@
 
 namespace tutti {
 
-Progress& Progress::of_process() {
-  static Progress* const instance = new Progress;  // outlives static destructors: operations may still be under way
-  return *instance;
-}
-
 void Progress::attend(const std::shared_ptr<OperationDriver>& driver) {
   const std::lock_guard lock(mutex_);
   const auto same = [&](const auto& each) { return !each.owner_before(driver) && !driver.owner_before(each); };
   if (std::none_of(attended_.begin(), attended_.end(), same)) attended_.push_back(driver);
-  if (thread_owner_ != ::getpid()) {
+  if (!runs_) {
     // Without the thread an operation moves only when somebody waits for it or tests it; the next one tries again.
     if (auto thread = start_thread("tutti-progress", [this] { loop(); }); thread) {
       thread->detach();
-      thread_owner_ = ::getpid();
+      runs_ = true;
     } else if (!std::exchange(warned_, true)) {
       log::warn("{}; operations move only when they are waited for", thread.error().message);
     }

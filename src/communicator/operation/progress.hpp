@@ -1,5 +1,5 @@
-// The process's one progress thread: drives the operations that nobody waits for. It starts on first use and sleeps
-// while there are none. A child made by fork has no such thread and starts its own.
+// The process's one progress thread (of_process<Progress>()): drives the operations that nobody waits for. It starts on
+// first use and sleeps while there are none. A child made by fork has no such thread and starts its own.
 #pragma once
 
 #include <condition_variable>
@@ -13,19 +13,16 @@ class OperationDriver;
 
 class Progress {
  public:
-  static Progress& of_process();
-
   /// Drives a communicator's operations until it is idle. Thread-safe; never blocks for long.
   void attend(const std::shared_ptr<OperationDriver>& driver);
 
  private:
-  Progress() = default;
   void loop();
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::weak_ptr<OperationDriver>> attended_;  // operations under way keep theirs alive
-  int thread_owner_ = 0;                                  // pid of the process whose thread runs
+  bool runs_ = false;                                     // there is a thread
   bool warned_ = false;                                   // that no thread could be started
 };
 

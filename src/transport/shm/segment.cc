@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +13,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/per_process.hpp"
+#include "base/random.hpp"
 #include "transport/shm/segment_memory.hpp"
 
 namespace tutti {
@@ -40,13 +41,6 @@ std::size_t pipes_at(int ranks) { return stage_at(ranks) + 2 * kStageBytes; }
 
 std::size_t segment_bytes(int ranks) {
   return whole_pages(pipes_at(ranks) + static_cast<std::size_t>(ranks) * kShmPipes * pipe_bytes(ranks));
-}
-
-std::uint64_t random_number() {
-  std::uint64_t value = 0;
-  while (::getrandom(&value, sizeof value, 0) != sizeof value) {
-  }
-  return value;
 }
 
 /// Segments of this process, so that its other ranks share the memory and keep it alive as long as they use it.
@@ -95,20 +89,10 @@ std::size_t populate_slots(Pipe& pipe, std::uint64_t slots, std::size_t bytes, b
 }
 
 std::uint64_t process_identity() {
-  // A forked child is another process: keyed by pid, so that it draws its own number.
-  static std::atomic<std::uint64_t> identity{0};
-  static std::atomic<pid_t> owner{0};
-  if (owner.load(std::memory_order_acquire) != ::getpid()) {
-    static std::atomic_flag drawing = ATOMIC_FLAG_INIT;
-    while (drawing.test_and_set(std::memory_order_acquire)) {
-    }
-    if (owner.load(std::memory_order_relaxed) != ::getpid()) {
-      identity.store(random_number() | 1, std::memory_order_relaxed);
-      owner.store(::getpid(), std::memory_order_release);
-    }
-    drawing.clear(std::memory_order_release);
-  }
-  return identity.load(std::memory_order_relaxed);
+  struct Drawn {
+    const std::uint64_t number = random_bits() | 1;
+  };
+  return of_process<Drawn>().number;
 }
 
 Result<Segment> Segment::create(int ranks) {
@@ -121,7 +105,7 @@ Result<Segment> Segment::create(int ranks) {
   segment.name_.pid = ::getpid();
   segment.name_.descriptor = segment.memory_->descriptor();
   segment.name_.inode = segment.memory_->inode();
-  segment.name_.nonce = random_number() | 1;
+  segment.name_.nonce = random_bits() | 1;
   segment.name_.process = process_identity();
   segment.name_.address = reinterpret_cast<std::uint64_t>(segment.base_);
   segment.name_.offset = segment.memory_->offset();
