@@ -1,0 +1,522 @@
+#include "job.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+namespace tutti::simulated {
+namespace {
+
+constexpr double kSlack = 2.5;  // seconds beyond a time-out: the peers are asked why, and the memory is fenced
+enum Fault {
+  kReset,
+  kCutRail,
+  kCutOneWay,
+  kPortDown,
+  kDelay,
+  kSlow,
+  kStop,
+  kClockJump,
+  kDescriptors,
+  kThreads,
+  kCutPair,
+  kKill,
+  kIsolate,
+  kPartition,
+  kFaults
+};
+constexpr const char* kNames[] = {"connections reset", "rail silent",     "rail silent one way",
+                                  "port down",         "delay",           "slow rail",
+                                  "process stopped",   "clock jump",      "descriptors exhausted",
+                                  "threads refused",   "two hosts apart", "process killed",
+                                  "host isolated",     "network divided"};
+
+/// What a rank contributes to an element.
+std::uint64_t value(int step, int rank, std::size_t index) {
+  return static_cast<std::uint64_t>(step) * 1000003 + static_cast<std::uint64_t>(rank) * 101 + index;
+}
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) { return (a ^ b) * 0x9e3779b97f4a7c15ULL + 1; }
+
+void sleep_seconds(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+}  // namespace
+
+SimulatedJob::SimulatedJob(Kernel& kernel, std::uint64_t seed, Counts& counts)
+    : kernel_(kernel),
+      draw_(~seed),
+      counts_(counts),
+      network_(kernel, static_cast<int>(draw_.pick(2, 4)), static_cast<int>(draw_.pick(1, 2))),
+      harm_(static_cast<Harm>(draw_.chance(0.1) ? 0 : draw_.pick(1, 3))),
+      steps_(static_cast<int>(draw_.pick(4, 12))) {
+  kernel.preemption = draw_.chance(0.5) ? 0.002 : 0.05;
+}
+
+SimulatedJob::~SimulatedJob() = default;
+
+void SimulatedJob::run() {
+  const int count = std::max(network_.hosts(), static_cast<int>(draw_.pick(2, 5)));
+  ranks_.resize(static_cast<std::size_t>(count));
+  replacements_ = harm_ == Harm::deadly ? 1 : 0;
+  ++counts_[fmt::format("jobs: {}", harm_ == Harm::none         ? "no fault"
+                                    : harm_ == Harm::survivable ? "survivable faults"
+                                    : harm_ == Harm::deadly     ? "processes killed"
+                                                                : "networks divided")];
+  for (int number = 0; number < count; ++number) {
+    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    const int host = number < network_.hosts() ? number : static_cast<int>(draw_.pick(0, network_.hosts() - 1));
+    rank.process = &kernel_.start_process(host, "main", [this, number] { be_rank(number); });
+  }
+  plan_faults();
+  const auto all_ended = [this] {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& each) { return each.ended || each.process->dead; });
+  };
+  const bool ended = kernel_.run(all_ended, kernel_.now() + 300 * kSecond);
+  if (!ended && kernel_.failure().empty()) kernel_.fail(fmt::format("the job hangs:\n{}", kernel_.describe_threads()));
+  kernel_.run([] { return false; }, kernel_.now() + 5 * kSecond);
+  if (kernel_.failure().empty()) check_end();
+}
+
+void SimulatedJob::be_rank(int number) {
+  Rank& self = ranks_[static_cast<std::size_t>(number)];
+  const int size = static_cast<int>(ranks_.size());
+  if (number == 0) {
+    Result<UniqueId> id = UniqueId::create();
+    if (!id) return kernel_.fail("no unique id: " + id.error().to_string());
+    id_ = *id;
+  }
+  while (!id_) sleep_seconds(0.0005);
+  Options options;
+  options.timeout = timeout_;
+  options.join_timeout = 10;
+  const Time since = kernel_.now();
+  const Time stopped = self.stopped;
+  Result<Communicator> communicator = Communicator::create(*id_, number, size, options);
+  check_time(number, "create", since, stopped, options.join_timeout);
+  if (communicator) {
+    ++counts_["created"];
+    ++created_;
+    train(number, std::move(*communicator), 1, 0);
+  } else {
+    judge(number, "create", communicator.error());
+  }
+  self.ended = true;
+}
+
+/// One that was killed comes back as a new process.
+void SimulatedJob::join_again(int number, const UniqueId& id, int wish) {
+  Options options;
+  options.timeout = timeout_;
+  options.join_timeout = 10;
+  Result<Communicator> communicator = Communicator::join(id, wish, options);
+  if (communicator) {
+    ++counts_["joined"];
+    train(number, std::move(*communicator), 0, 0);
+  } else {
+    judge(number, "join", communicator.error());
+  }
+  ranks_[static_cast<std::size_t>(number)].ended = true;
+}
+
+// `lineage` names the communicator among all of the job, the same on all its ranks.
+void SimulatedJob::train(int number, Communicator communicator, std::uint64_t lineage, int at) {
+  std::optional<Communicator> current(std::move(communicator));
+  bool agreed = lineage == 1;
+  int losses = 0;
+  while (true) {
+    Status done;
+    if (!agreed) {  // after a loss ranks may be at different steps, and newcomers know nothing
+      std::uint64_t most[2] = {static_cast<std::uint64_t>(at), lineage};
+      const Time since = kernel_.now();
+      const Time stopped = ranks_[static_cast<std::size_t>(number)].stopped;
+      done = current->all_reduce(most, most, 2, DataType::uint64, Operator::max);
+      check_time(number, "all_reduce", since, stopped, timeout_);
+      at = static_cast<int>(most[0]);
+      lineage = most[1];
+      agreed = done.has_value();
+    }
+    if (done && at >= steps_) break;
+    if (done) done = step(number, *current, at);
+    if (done) {
+      ++at;
+      continue;
+    }
+    judge(number, "step", done.error());
+    if (++losses > 4) return;
+    std::optional<Communicator> rest = recover(number, *current, lineage);
+    if (!rest) return;
+    current = std::move(rest);
+    agreed = false;
+    // All ranks must do the same: the first decides.
+    if (harm_ == Harm::deadly && grows_.try_emplace(lineage, replacements_ > 0).first->second) {
+      std::optional<Communicator> grown = grow(number, *current);
+      if (grown) {
+        current = std::move(grown);
+        lineage = mixed(lineage, 77);
+      }
+    }
+  }
+  ++counts_["trained to the end"];
+  // Who leaves relays for nobody.
+  ++trained_;
+  const Time latest = kernel_.now() + 5 * kSecond;
+  while (trained_ < static_cast<int>(ranks_.size()) && kernel_.now() < latest && harm_ == Harm::survivable)
+    sleep_seconds(0.05);
+}
+
+Status SimulatedJob::step(int number, Communicator& communicator, int at) {
+  Rank& self = ranks_[static_cast<std::size_t>(number)];
+  // All ranks draw the same from the step.
+  Random draw(static_cast<std::uint64_t>(at) * 7919 + static_cast<std::uint64_t>(communicator.size()));
+  const int kind = static_cast<int>(draw() % 8);
+  const std::size_t count = std::size_t{1} << draw() % 13;
+  const double pauses[] = {0, 0, 0.001, 0.02, 0.2, 0.8};
+  sleep_seconds(pauses[draw() % 6]);
+  const int rank = communicator.rank();
+  const int size = communicator.size();
+  std::vector<std::uint64_t> mine(count);
+  for (std::size_t i = 0; i < count; ++i) mine[i] = value(at, rank, i);
+  const Time since = kernel_.now();
+  const Time stopped = self.stopped;
+  Status done;
+  std::vector<std::uint64_t> got(count * static_cast<std::size_t>(size));
+  std::vector<std::uint64_t> expected(got.size());
+  const char* call = "all_reduce";
+  switch (kind) {
+    case 0:
+    case 1:
+    case 2: {
+      got.resize(count);
+      expected.resize(count);
+      for (std::size_t i = 0; i < count; ++i)
+        for (int each = 0; each < size; ++each) expected[i] += value(at, each, i);
+      if (kind == 0) {
+        done = communicator.all_reduce(mine.data(), got.data(), count, DataType::uint64, Operator::sum);
+        break;
+      }
+      call = kind == 1 ? "all_reduce_async, tested" : "all_reduce_async, waited";
+      Result<Work> work =
+          communicator.all_reduce_async(mine.data(), got.data(), count, DataType::uint64, Operator::sum);
+      if (!work) {
+        done = tl::unexpected(work.error());
+      } else if (kind == 1) {
+        while (!work->test()) {
+          sleep_seconds(0.0007);
+          check_time(number, call, since, stopped, timeout_);
+          if (!kernel_.failure().empty()) sleep_seconds(1e6);
+        }
+        if (work->error() != nullptr) done = tl::unexpected(*work->error());
+      } else {
+        done = work->wait();
+      }
+      break;
+    }
+    case 3:
+      call = "all_gather";
+      for (int each = 0; each < size; ++each)
+        for (std::size_t i = 0; i < count; ++i)
+          expected[static_cast<std::size_t>(each) * count + i] = value(at, each, i);
+      done = communicator.all_gather(mine.data(), got.data(), count, DataType::uint64);
+      break;
+    case 4: {  // to the right, from the left, several at once: none is lost, doubled or out of order
+      call = "send and recv";
+      const int left = (rank + size - 1) % size;
+      got.resize(3 * count);
+      expected.resize(3 * count);
+      std::vector<std::uint64_t> sent(3 * count);
+      for (std::size_t i = 0; i < 3 * count; ++i) {
+        sent[i] = value(at, rank, i);
+        expected[i] = value(at, left, i);
+      }
+      Group group;
+      for (std::size_t part = 0; part < 3; ++part) {
+        (void)communicator.send(&sent[part * count], count, DataType::uint64, (rank + 1) % size);
+        (void)communicator.recv(&got[part * count], count, DataType::uint64, left);
+      }
+      done = group.end();
+      break;
+    }
+    case 5:
+      call = "barrier";
+      expected = got;
+      done = communicator.barrier();
+      break;
+    case 6:
+      call = "broadcast";
+      got.resize(count);
+      expected.resize(count);
+      for (std::size_t i = 0; i < count; ++i) expected[i] = value(at, at % size, i);
+      done = communicator.broadcast(mine.data(), got.data(), count, DataType::uint64, at % size);
+      break;
+    default:
+      call = "split";
+      expected = got;
+      done = split_and_use(communicator, at);
+  }
+  check_time(number, call, since, stopped, kind == 7 ? 5 * timeout_ : timeout_);
+  if (done && got != expected) kernel_.fail(fmt::format("rank {} of {}: {} of step {} is wrong", rank, size, call, at));
+  ++counts_[fmt::format("{}: {}", call, done ? "done" : "failed")];
+  return done;
+}
+
+/// Two halves, each of which reduces; every third time, one of them aborts.
+Status SimulatedJob::split_and_use(Communicator& communicator, int at) {
+  const int rank = communicator.rank();
+  Result<std::unique_ptr<Communicator>> half = communicator.split(rank % 2, rank);
+  if (!half) return tl::unexpected(half.error());
+  std::uint64_t sum = 1;
+  const Status reduced = (*half)->all_reduce(&sum, &sum, 1, DataType::uint64, Operator::sum);
+  if (!reduced) return reduced;
+  if (sum != static_cast<std::uint64_t>((*half)->size())) kernel_.fail("the sum of one half is wrong");
+  if (at % 3 == 0 && rank % 2 == 1) {
+    (*half)->abort("to see what happens");
+    const Status broken = (*half)->barrier();
+    if (broken && (*half)->size() > 1) kernel_.fail("a barrier ended well after an abort");
+  }
+  return communicator.barrier();
+}
+
+std::optional<Communicator> SimulatedJob::recover(int number, Communicator& broken, std::uint64_t& lineage) {
+  Rank& self = ranks_[static_cast<std::size_t>(number)];
+  ShrinkOptions options;
+  options.seconds = shrink_seconds_;
+  const Time since = kernel_.now();
+  const Time stopped = self.stopped;
+  Result<Communicator> rest = broken.shrink(options);
+  check_time(number, "shrink", since, stopped, 4 * options.seconds);
+  if (!rest) {
+    judge(number, "shrink", rest.error());
+    return std::nullopt;
+  }
+  ++counts_["shrunk"];
+  // All who go on must go on as the same set.
+  Decision& decision = decisions_[lineage];
+  if (decision.size == 0) decision.size = rest->size();
+  const auto [at, is_new] = decision.ranks.try_emplace(rest->rank(), number);
+  if (decision.size != rest->size() || !is_new)
+    kernel_.fail(fmt::format("survivors of one communicator disagree: process {} is rank {} of {}, another said {}{}",
+                             number, rest->rank(), rest->size(), decision.size,
+                             is_new ? "" : fmt::format(", and process {} has that rank", at->second)));
+  lineage = mixed(lineage, static_cast<std::uint64_t>(rest->size()));
+  return std::move(*rest);
+}
+
+/// A new process takes the place of one that was killed.
+std::optional<Communicator> SimulatedJob::grow(int number, Communicator& small) {
+  Rank& self = ranks_[static_cast<std::size_t>(number)];
+  GrowOptions options;
+  options.newcomers = 1;
+  options.seconds = 6;
+  options.invite = [this](const UniqueId& id) {
+    const auto dead = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& each) { return each.process->dead; });
+    if (dead == ranks_.end() || replacements_ == 0) return;
+    --replacements_;
+    const int host = dead->process->host;
+    const int newcomer = static_cast<int>(ranks_.size());
+    kernel_.after(kMillisecond, [this, id, host, newcomer] {
+      ranks_.emplace_back();
+      ranks_.back().process =
+          &kernel_.start_process(host, "main", [this, id, newcomer] { join_again(newcomer, id, -1); });
+    });
+  };
+  const Time since = kernel_.now();
+  const Time stopped = self.stopped;
+  Result<Communicator> grown = small.grow(options);
+  check_time(number, "grow", since, stopped, options.seconds + 2 * timeout_);
+  if (!grown) {
+    judge(number, "grow", grown.error());
+    return std::nullopt;
+  }
+  ++counts_["grown"];
+  return std::move(*grown);
+}
+
+// A process that stood still has that time on top.
+void SimulatedJob::check_time(int number, const char* call, Time since, Time stopped_before, double seconds) {
+  // Somebody else may have stood still, too, and been waited for; that is no excuse.
+  const Time stopped = ranks_[static_cast<std::size_t>(number)].stopped - stopped_before;
+  const double took = static_cast<double>(kernel_.now() - since - stopped) * 1e-9;
+  if (took > seconds + kSlack)
+    kernel_.fail(fmt::format("process {}: {} took {:.3f} s, and may take {:.3f}", number, call, took, seconds));
+}
+
+/// An error that should not be is a violation.
+void SimulatedJob::judge(int number, const char* call, const Error& error) {
+  ++counts_[fmt::format("errors: {}", name_of(error.code))];
+  kernel_.trace(fmt::format("process {}: {}: {}", number, call, error.to_string()));
+  const bool recovers = std::string_view(call) != "shrink";
+  const bool may_fail = creation_may_fail_ || harm_ == Harm::splitting ||
+                        (harm_ == Harm::deadly && killed_ > 0 && (recovers || !only_kills_));
+  const bool is_bad = !may_fail || error.code == ErrorCode::internal || error.code == ErrorCode::mismatch;
+  if (is_bad) kernel_.fail(fmt::format("process {}: {}: {}", number, call, error.to_string()));
+}
+
+void SimulatedJob::plan_faults() {
+  if (harm_ == Harm::none) return;
+  only_kills_ = harm_ == Harm::deadly && draw_.chance(0.5);
+  const int count = static_cast<int>(draw_.pick(1, 5));
+  for (int i = 0; i < count; ++i) {
+    const int last = harm_ == Harm::survivable ? kCutPair : harm_ == Harm::deadly ? kKill : kFaults - 1;
+    int kind = static_cast<int>(draw_.pick(0, last));
+    if (harm_ == Harm::deadly && (i == 0 || only_kills_)) kind = kKill;
+    if (i == 0 && harm_ == Harm::splitting) kind = static_cast<int>(draw_.pick(kIsolate, kPartition));
+    const Time latest = draw_.chance(0.3) ? 20 * kMillisecond : 2 * kSecond;
+    kernel_.after(draw_.pick(0, latest), [this, kind] { inject(kind); });
+  }
+}
+
+/// Returns how long an outage may last that leaves no way, at most `wanted`.
+Time SimulatedJob::spend_outage(Time wanted) {
+  const Time spent = std::min(wanted, outages_left_);
+  outages_left_ -= spent;
+  return spent;
+}
+
+/// Returns whether two hosts may lose sight of each other: a third one relays, and nothing else takes its time.
+bool SimulatedJob::spend_relays() {
+  if (harm_ == Harm::splitting) return true;
+  if (network_.hosts() < 3 || killed_ > 0 || outages_left_ < kOutages) return false;
+  outages_left_ = 0;
+  return true;
+}
+
+void SimulatedJob::inject(int kind) {
+  const int from = static_cast<int>(draw_.pick(0, network_.hosts() - 1));
+  const int to = (from + static_cast<int>(draw_.pick(1, network_.hosts() - 1))) % network_.hosts();
+  const bool splits = harm_ == Harm::splitting;
+  // Of two rails the second stays as it is, so that there is a way; a single one is gone for a short time only, since
+  // what lasts longer than the heartbeat time-out is a death.
+  const bool spares_one = !splits && network_.rails() > 1;
+  const int rail = spares_one ? 0 : static_cast<int>(draw_.pick(0, network_.rails() - 1));
+  Rank& rank = ranks_[static_cast<std::size_t>(draw_.pick(0, static_cast<Time>(ranks_.size()) - 1))];
+  const bool is_new = created_ < static_cast<int>(ranks_.size());
+  if (!splits && is_new && (kind == kDescriptors || kind == kThreads)) return;  // a creation may fail for want of them
+  if (kind == kCutPair && !spend_relays()) return;
+  Time outage = draw_.pick(10, splits ? 4000 : 3000) * kMillisecond;
+  const bool takes_all = kind == kCutRail || kind == kCutOneWay || kind == kPortDown;
+  if (!splits && !spares_one && takes_all) outage = spend_outage(outage / 10);
+  if (kind == kCutPair && !splits) outage = std::min(outage, 2 * kSecond);  // no data pass: operations would time out
+  const bool breaks = kind == kReset || kind == kCutRail || kind == kCutOneWay || kind == kPortDown || kind == kCutPair;
+  if (is_new && breaks) creation_may_fail_ = true;  // a rank whose connection to the store breaks counts as gone
+  ++counts_[fmt::format("faults: {}", kNames[kind])];
+  kernel_.trace(fmt::format("fault: {} (hosts {}, {}, rail {}, process {}, {} ms)", kNames[kind], from, to, rail,
+                            rank.process->pid, outage / kMillisecond));
+  switch (kind) {
+    case kReset:
+      network_.reset_some(*rank.process, draw_.chance(0.5) ? 1.0 : 0.4);
+      // Also while connections are being made again.
+      if (draw_.chance(0.5))
+        kernel_.after(draw_.pick(10, 3000) * kMicrosecond,
+                      [this, &rank = *rank.process] { network_.reset_some(rank, 1.0); });
+      break;
+    case kCutRail:
+    case kCutOneWay:
+      network_.cut(from, to, rail, true);
+      if (kind == kCutRail) network_.cut(to, from, rail, true);
+      kernel_.after(outage, [this, from, to, rail] {
+        network_.cut(from, to, rail, false);
+        network_.cut(to, from, rail, false);
+      });
+      break;
+    case kPortDown:
+      network_.set_port(from, rail, false);
+      kernel_.after(outage, [this, from, rail] { network_.set_port(from, rail, true); });
+      break;
+    case kDelay:
+    case kSlow:
+      if (kind == kDelay) network_.delay(from, to, rail, draw_.pick(1, 60) * kMillisecond);
+      if (kind == kSlow) network_.slow_down(from, to, rail, static_cast<double>(draw_.pick(2, 200)));
+      kernel_.after(draw_.pick(1, 2000) * kMillisecond, [this, from, to, rail] {
+        network_.delay(from, to, rail, 0);
+        network_.slow_down(from, to, rail, 1);
+      });
+      break;
+    case kStop:
+      outage = draw_.pick(1, 3000) * kMillisecond;
+      stop_process(rank, splits ? outage : spend_outage(outage / 10), 1000);
+      break;
+    case kClockJump: {
+      const Time jump = spend_outage(draw_.pick(1, 400) * kMillisecond);
+      rank.process->clock_ahead += jump;
+      break;
+    }
+    case kDescriptors:
+      rank.process->memory_fails = splits;
+      rank.process->descriptor_limit = rank.process->descriptors + static_cast<int>(draw_.pick(0, 3));
+      kernel_.after(draw_.pick(1, 200) * kMillisecond, [&process = *rank.process] { process.descriptor_limit = 1024; });
+      break;
+    case kThreads:
+      rank.process->thread_failures = static_cast<int>(draw_.pick(1, 2));
+      break;
+    case kKill:
+      if (rank.process->dead || rank.ended) break;
+      // Without other faults all deaths are known, and one is enough to go on; otherwise a majority stays.
+      if ((only_kills_ ? 1 : 2) * (killed_ + 1) < static_cast<int>(ranks_.size())) {
+        ++killed_;
+        end_process(*rank.process, 1000);
+      }
+      break;
+    case kCutPair:
+      for (int each = 0; each < network_.rails(); ++each) {
+        network_.cut(from, to, each, true);
+        network_.cut(to, from, each, true);
+      }
+      kernel_.after(outage, [this, from, to] {
+        for (int each = 0; each < network_.rails(); ++each) {
+          network_.cut(from, to, each, false);
+          network_.cut(to, from, each, false);
+        }
+      });
+      break;
+    case kIsolate:
+    case kPartition: {
+      const auto side = [&](int host) { return kind == kIsolate ? host == from : host < (network_.hosts() + 1) / 2; };
+      std::vector<std::array<int, 3>> cut;
+      for (int a = 0; a < network_.hosts(); ++a)
+        for (int b = 0; b < network_.hosts(); ++b)
+          for (int r = 0; r < network_.rails(); ++r)
+            if (side(a) != side(b)) cut.push_back({a, b, r});
+      for (const auto& [a, b, r] : cut) network_.cut(a, b, r, true);
+      kernel_.after(outage, [this, cut] {
+        for (const auto& [a, b, r] : cut) network_.cut(a, b, r, false);
+      });
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void SimulatedJob::end_process(Process& process, int tries) {
+  if (process.dead) return;
+  if (kernel_.holds_no_lock(process) || tries == 0) return kernel_.kill(process);
+  kernel_.after(kMicrosecond, [this, &process, tries] { end_process(process, tries - 1); });
+}
+
+void SimulatedJob::stop_process(Rank& rank, Time duration, int tries) {
+  Process& process = *rank.process;
+  if (process.dead || process.stopped || tries == 0) return;
+  if (!kernel_.holds_no_lock(process)) {
+    kernel_.after(kMicrosecond, [this, &rank, duration, tries] { stop_process(rank, duration, tries - 1); });
+    return;
+  }
+  kernel_.stop(process);
+  rank.stopped += duration;
+  kernel_.after(duration, [this, &process] { kernel_.go_on(process); });
+}
+
+/// Who has ended in order leaves nothing behind.
+void SimulatedJob::check_end() {
+  for (std::size_t number = 0; number < ranks_.size(); ++number) {
+    const Process& process = *ranks_[number].process;
+    if (process.dead) continue;
+    // A store at which not all ranks have come stays until its process exits: listeners, an epoll and an eventfd.
+    const int allowed = number == 0 ? 5 : 0;
+    if (process.descriptors > allowed)
+      return kernel_.fail(fmt::format("process {} has {} descriptors left", number, process.descriptors));
+  }
+}
+
+}  // namespace tutti::simulated

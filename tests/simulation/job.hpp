@@ -1,0 +1,96 @@
+// A training-like job on simulated hosts, and what must be true of it whatever happens: results are right to the bit,
+// no call takes longer than its time-out, survivors agree on who is left, a job whose faults leave it a way goes on
+// without an error, and who has ended has left nothing open.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernel.hpp"
+#include "network.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti::simulated {
+
+/// Counts by name, of what happened.
+using Counts = std::map<std::string, std::uint64_t>;
+
+/// What may happen to a job.
+enum class Harm : std::uint8_t {
+  none,        // no fault at all
+  survivable,  // faults that leave a way: nobody may notice but by the clock
+  deadly,      // processes are killed, the network is whole: the others go on
+  splitting,   // networks that fall apart, on top of all others
+};
+
+class SimulatedJob {
+ public:
+  SimulatedJob(Kernel& kernel, std::uint64_t seed, Counts& counts);
+  ~SimulatedJob();
+
+  /// Runs it to its end. What is wrong is the kernel's failure().
+  void run();
+
+ private:
+  struct Rank {
+    Process* process = nullptr;
+    bool ended = false;
+    std::string outcome;
+    Time stopped = 0;  // for how long it was, or its clock jumped
+  };
+  /// What the survivors of a communicator have agreed on.
+  struct Decision {
+    int size = 0;
+    std::map<int, int> ranks;  // to the number of who has it
+  };
+
+  // Of a rank, on its own thread:
+  void be_rank(int number);
+  void join_again(int number, const UniqueId& id, int wish);
+  void train(int number, Communicator communicator, std::uint64_t lineage, int step);
+  Status step(int number, Communicator& communicator, int step);
+  Status split_and_use(Communicator& communicator, int step);
+  std::optional<Communicator> recover(int number, Communicator& broken, std::uint64_t& lineage);
+  std::optional<Communicator> grow(int number, Communicator& small);
+  void check_time(int number, const char* call, Time since, Time stopped_before, double seconds);
+  void judge(int number, const char* call, const Error& error);
+
+  // Faults:
+  void plan_faults();
+  Time spend_outage(Time wanted);
+  bool spend_relays();
+  void inject(int kind);
+  void end_process(Process& process, int tries);
+  void stop_process(Rank& rank, Time duration, int tries);
+  void check_end();
+
+  Kernel& kernel_;
+  Random draw_;  // of its own: what happens does not depend on how threads are scheduled
+  Counts& counts_;
+  Network network_;
+  Harm harm_;
+  int steps_;
+  double timeout_ = 3;  // seconds, of an operation
+  double shrink_seconds_ = 4;
+  std::deque<Rank> ranks_;  // stay where they are when a newcomer is added
+  std::optional<UniqueId> id_;
+  std::map<std::uint64_t, Decision> decisions_;
+  std::map<std::uint64_t, bool> grows_;  // by lineage: whether its ranks take in a newcomer
+  int replacements_ = 0;                 // processes that may still be started for those that were killed
+  int killed_ = 0;
+  int created_ = 0;                 // ranks that are in the first communicator
+  bool only_kills_ = false;         // nothing else happens: every death is known, and all who are left go on
+  bool creation_may_fail_ = false;  // something happened before all ranks had joined
+  int trained_ = 0;                 // ranks that have done all steps
+  // For this long all ways of a host may be gone, or it may stand still.
+  static constexpr Time kOutages = 500 * kMillisecond;
+  Time outages_left_ = kOutages;
+};
+
+}  // namespace tutti::simulated
