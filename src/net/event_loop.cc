@@ -101,7 +101,9 @@ void EventLoop::advance_clock(double waited_for) {
   const double real = clock_();
   if (last_turn_ >= 0) {
     const double late = real - last_turn_ - waited_for;
-    if (late > absence_) lost_ += late;
+    const bool was_absent = late > absence_;
+    if (was_absent) lost_ += late;
+    if (was_absent) returned_at_ = real - lost_;
   }
   last_turn_ = real;
   now_ = real - lost_;

@@ -11,6 +11,9 @@
 // firewall may reject, or another host have the address now. Without proof there is only silence, and others are asked
 // before a death is presumed.
 //
+// A process that was out of touch before it died may have presumed this one dead, gone on without it, and ended. Its
+// death counts as presumed, so that this process does not go on by itself without a majority.
+//
 // One thread, that of the event loop.
 #pragma once
 
@@ -140,6 +143,7 @@ class PeerSession {
   void attempt_failed(const PeerDial::DialStep& step, const Error& error, bool nobody_listens);
   void refused(const std::string& why);
   bool is_given_up(double unheard, double limit);
+  bool was_out_of_touch() const;
   void lose(const std::string& why, Certainty certainty);
 
   WorldState& world_;
