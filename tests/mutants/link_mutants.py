@@ -3,15 +3,7 @@
 A mutant is what it breaks, the file below src/transport, a text that stands in it once, and what replaces it.
 """
 
-from typing import NamedTuple
-
-
-class Mutant(NamedTuple):
-    breaks: str
-    file: str
-    text: str
-    replacement: str
-
+from mutant import Mutant
 
 MUTANTS = [
     # A lane is lost.

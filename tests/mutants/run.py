@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tests of the tests: seeds each fault of link_mutants.py into a copy of its file, links the tests of lanes and links
-with it, and runs them until one fails. Prints a table; fails where a mutant survives, or its text is gone from the file.
+"""Tests of the tests: seeds each fault of a suite into a copy of its file, links the suite's tests with it, and runs
+them until one fails. Prints a table; fails if a mutant survives, or its text is gone from the file.
 
-  tests/mutants/run.py BUILD [--only TEXT] [--jobs N]
+  tests/mutants/run.py BUILD [--suite links|jobs] [--only TEXT] [--jobs N] [--seeds N]
 
-BUILD is a Ninja build with the tests in it: everything but the one file is taken from there.
+BUILD is a Ninja build with the tests in it: everything but the files that a mutant changes is taken from there.
 """
 
 import argparse
@@ -18,32 +18,54 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
-from link_mutants import MUTANTS
+import job_mutants
+import link_mutants
 
-SOURCES = Path(__file__).resolve().parents[2] / "src" / "transport"
-TESTS = ("link_test", "lane_cases_test", "lane_failures_test", "fake_lanes_test", "lane_orders_test")  # quick ones first
+SOURCES = Path(__file__).resolve().parents[2] / "src"
 RUNS = 3000  # of lane_failures_test
-LIMIT = 30  # seconds of the CPU for a test; one that hangs has noticed something. Others may use the machine, too
-LATEST = 150  # seconds
+SEEDS = 10000  # of job_simulation
+SOUND_SEEDS = 500  # of the same, without a mutant
+FIRST_SEED = 1_000_000  # not those on which the simulation itself runs in `make test`
+
+
+class Suite(NamedTuple):
+    mutants: list
+    sources: Path
+    tests: tuple  # quick ones first
+    limit: int  # seconds of the CPU for a test; one that hangs has noticed something. Others may use the machine, too
+    latest: int  # seconds
+
+
+SUITES = {
+    "links": Suite(link_mutants.MUTANTS, SOURCES / "transport",
+                   ("link_test", "lane_cases_test", "lane_failures_test", "fake_lanes_test", "lane_orders_test"), 30, 150),
+    "jobs": Suite(job_mutants.MUTANTS, SOURCES, ("job_simulation",), 3000, 3000),
+}
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path)
+    parser.add_argument("--suite", choices=SUITES, default="links")
     parser.add_argument("--only", default="", help="mutants with this text in what they break")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (2)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"simulated jobs at most for a mutant ({SEEDS})")
     return parser.parse_args()
 
 
 class Build:
-    """How the build folder compiles and links, with one object of the link module replaced."""
+    """How the build folder compiles and links, with some objects replaced."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, suite):
         self.folder = folder.resolve()
+        self.suite = suite
         commands = json.loads((self.folder / "compile_commands.json").read_text())
-        self.compile_commands = {each["file"]: shlex.split(each["command"]) for each in commands}
-        self.link_commands = {test: self.link_command(test) for test in TESTS}
+        self.compile_commands = {}
+        for each in commands:  # the library's own comes first
+            self.compile_commands.setdefault(each["file"], shlex.split(each["command"]))
+        self.link_commands = {test: self.link_command(test) for test in suite.tests}
 
     def link_command(self, test):
         commands = subprocess.run(["ninja", "-t", "commands", f"bin/{test}"], cwd=self.folder, check=True,
@@ -51,19 +73,32 @@ class Build:
         words = shlex.split(commands.splitlines()[-1])
         return words[words.index("&&") + 1:-2]  # ": && link && :"
 
-    def compile(self, file, source, object_file):
-        words = list(self.compile_commands[str(SOURCES / file)])
+    def sources_including(self, header):
+        """The sources of the library that a changed header is compiled into."""
+        dependencies = subprocess.run(["ninja", "-t", "deps"], cwd=self.folder, check=True, capture_output=True,
+                                      text=True).stdout
+        found = []
+        for entry in dependencies.split("\n\n"):
+            lines = [line.strip() for line in entry.splitlines()]
+            paths = [str((self.folder / line).resolve()) for line in lines[1:]]
+            if str(header) in paths and "CMakeFiles/tutti_" in lines[0] and paths[0].startswith(str(SOURCES)):
+                found.append(paths[0])
+        return sorted(set(found))
+
+    def compile(self, original, source, folder, object_file):
+        words = list(self.compile_commands[str(original)])
         words[words.index("-c") + 1] = str(source)
         words[words.index("-o") + 1] = str(object_file)
-        self.call([*words, "-O1", "-g0", "-w"])
+        self.call([words[0], *words[1:2], f"-I{folder}", *words[2:], "-O1", "-g0", "-w"])
 
-    def link(self, test, object_file, program):
-        # The linker takes the archive's member of the same name only for what is missing: nothing.
-        words = list(self.link_commands[test])
+    def link(self, test, replaced, program):
+        """`replaced`: objects by the sources that they are compiled from."""
+        # The linker takes the archive's members of the same names only for what is missing: nothing.
+        own = tuple(f"/{Path(source).relative_to(SOURCES)}.o" for source in replaced)
+        words = [word for word in self.link_commands[test] if not own or not word.endswith(own)]
         output = words.index("-o")
         words[output + 1] = str(program)
-        if object_file:
-            words.insert(output, str(object_file))
+        words[output:output] = [str(each) for each in replaced.values()]
         self.call(words)
 
     def call(self, words):
@@ -72,51 +107,81 @@ class Build:
             raise RuntimeError(f"{shlex.join(words)}\n{done.stderr}")
 
 
-def passes(program):
+def run_test(suite, test, program, seeds):
+    """Whether it passes, and what it printed."""
     environment = dict(os.environ, TUTTI_RUNS=str(RUNS), GTEST_FAIL_FAST="1")
-    with subprocess.Popen([program], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        resource.prlimit(process.pid, resource.RLIMIT_CPU, (LIMIT, LIMIT))
+    arguments = [str(program)]
+    if test == "job_simulation":
+        arguments += ["--first", str(FIRST_SEED), "--count", str(seeds), "--stop", "--jobs", "1"]
+    with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True) as process:
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (suite.limit, suite.limit))
         try:
-            return process.wait(timeout=LATEST) == 0
+            said, _ = process.communicate(timeout=suite.latest)
+            return process.returncode == 0, said
         except subprocess.TimeoutExpired:
             process.kill()
-            return False
+            return False, ""
 
 
-def first_failure(build, folder, object_file):
-    """The test that fails and its seconds, or None."""
-    for test in TESTS:
+def first_failure(build, folder, replaced, seeds):
+    """The test that fails, how long that took and what it said; None: all pass."""
+    for test in build.suite.tests:
         program = folder / test
-        build.link(test, object_file, program)
+        build.link(test, replaced, program)
         start = time.monotonic()
-        if not passes(program):
-            return test, time.monotonic() - start
+        passed, said = run_test(build.suite, test, program, seeds)
+        if not passed:
+            violation = next((line for line in said.splitlines() if line.startswith("seed ")), "")
+            return test, time.monotonic() - start, violation
     return None
 
 
-def try_mutant(build, mutant):
-    text = (SOURCES / mutant.file).read_text()
-    if text.count(mutant.text) != 1:
-        return False, f"its text stands {text.count(mutant.text)} times in {mutant.file}"
+def build_mutant(build, mutant, folder):
+    """The objects that replace the library's, by source."""
+    compiled = {}
+    for edit in mutant.edits():
+        original = build.suite.sources / edit.file
+        changed = folder / original.relative_to(SOURCES)
+        text = (changed if changed.exists() else original).read_text()
+        if text.count(edit.text) != 1:
+            raise LookupError(f"its text stands {text.count(edit.text)} times in {edit.file}")
+        changed.parent.mkdir(parents=True, exist_ok=True)
+        changed.write_text(text.replace(edit.text, edit.replacement))
+        for source in [str(original)] if edit.file.endswith(".cc") else build.sources_including(original):
+            compiled[source] = None
+    for number, original in enumerate(compiled):
+        changed = folder / Path(original).relative_to(SOURCES)
+        compiled[original] = folder / f"mutant{number}.o"
+        build.compile(original, changed if changed.exists() else original, folder, compiled[original])
+    return compiled
+
+
+def try_mutant(build, mutant, seeds):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / mutant.file).write_text(text.replace(mutant.text, mutant.replacement))
-        build.compile(mutant.file, folder / mutant.file, folder / "mutant.o")
-        failure = first_failure(build, folder, folder / "mutant.o")
+        try:
+            replaced = build_mutant(build, mutant, folder)
+        except LookupError as error:
+            return False, str(error)
+        failure = first_failure(build, folder, replaced, seeds)
     if failure is None:
         return False, "SURVIVED"
-    return True, f"{failure[0]}, {failure[1]:.1f} s"
+    test, seconds, violation = failure
+    return True, f"{test}, {seconds:.1f} s{': ' if violation else ''}{violation}"
 
 
 def main():
     arguments = parse_arguments()
-    build = Build(arguments.build)
-    chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.breaks]
+    suite = SUITES[arguments.suite]
+    build = Build(arguments.build, suite)
+    chosen = [mutant for mutant in suite.mutants if arguments.only in mutant.breaks]
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(arguments.jobs) as pool:
-        sound = pool.submit(first_failure, build, Path(name), None)
+        sound = pool.submit(first_failure, build, Path(name), {}, min(arguments.seeds, SOUND_SEEDS))
         bad = 0
-        for mutant, (caught, how) in zip(chosen, pool.map(lambda each: try_mutant(build, each), chosen)):
+        tries = pool.map(lambda each: try_mutant(build, each, arguments.seeds), chosen)
+        for mutant, (caught, how) in zip(chosen, tries):
             bad += not caught
             print(f"{mutant.breaks:74} {how}", flush=True)
         if sound.result() is not None:

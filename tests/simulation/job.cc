@@ -9,7 +9,9 @@
 namespace tutti::simulated {
 namespace {
 
-constexpr double kSlack = 2.5;  // seconds beyond a time-out: the peers are asked why, and the memory is fenced
+constexpr double kSlack = 2.5;    // seconds beyond a time-out: the peers are asked why, and the memory is fenced
+constexpr double kPatience = 12;  // seconds for an operation without a time-out: whoever is awaited comes, or is dead
+constexpr double kNews = 1;       // seconds for all to hear of an abort
 enum Fault {
   kReset,
   kCutRail,
@@ -50,7 +52,9 @@ SimulatedJob::SimulatedJob(Kernel& kernel, std::uint64_t seed, Counts& counts)
       counts_(counts),
       network_(kernel, static_cast<int>(draw_.pick(2, 4)), static_cast<int>(draw_.pick(1, 2))),
       harm_(static_cast<Harm>(draw_.chance(0.1) ? 0 : draw_.pick(1, 3))),
-      steps_(static_cast<int>(draw_.pick(4, 12))) {
+      steps_(static_cast<int>(draw_.pick(4, 12))),
+      timeout_(draw_.chance(0.3) ? 0 : 3),
+      patience_(timeout_ > 0 ? timeout_ : kPatience) {
   kernel.preemption = draw_.chance(0.5) ? 0.002 : 0.05;
 }
 
@@ -132,7 +136,7 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
       const Time since = kernel_.now();
       const Time stopped = ranks_[static_cast<std::size_t>(number)].stopped;
       done = current->all_reduce(most, most, 2, DataType::uint64, Operator::max);
-      check_time(number, "all_reduce", since, stopped, timeout_);
+      check_time(number, "all_reduce", since, stopped, patience_);
       at = static_cast<int>(most[0]);
       lineage = most[1];
       agreed = done.has_value();
@@ -204,7 +208,7 @@ Status SimulatedJob::step(int number, Communicator& communicator, int at) {
       } else if (kind == 1) {
         while (!work->test()) {
           sleep_seconds(0.0007);
-          check_time(number, call, since, stopped, timeout_);
+          check_time(number, call, since, stopped, patience_);
           if (!kernel_.failure().empty()) sleep_seconds(1e6);
         }
         if (work->error() != nullptr) done = tl::unexpected(*work->error());
@@ -253,27 +257,35 @@ Status SimulatedJob::step(int number, Communicator& communicator, int at) {
     default:
       call = "split";
       expected = got;
-      done = split_and_use(communicator, at);
+      done = split_and_use(number, communicator, at);
   }
-  check_time(number, call, since, stopped, kind == 7 ? 5 * timeout_ : timeout_);
+  check_time(number, call, since, stopped, kind == 7 ? 5 * patience_ : patience_);
   if (done && got != expected) kernel_.fail(fmt::format("rank {} of {}: {} of step {} is wrong", rank, size, call, at));
   ++counts_[fmt::format("{}: {}", call, done ? "done" : "failed")];
   return done;
 }
 
-/// Two halves, each of which reduces; every third time, one of them aborts.
-Status SimulatedJob::split_and_use(Communicator& communicator, int at) {
+/// Two halves, each of which reduces. Every third time one rank aborts its half, and the others of it must hear that.
+Status SimulatedJob::split_and_use(int number, Communicator& communicator, int at) {
   const int rank = communicator.rank();
   Result<std::unique_ptr<Communicator>> half = communicator.split(rank % 2, rank);
-  if (!half) return tl::unexpected(half.error());
+  if (!half) {
+    // One that had no memory for it: then nobody has a half, and the whole goes on.
+    if (half.error().operation != "split" || !memory_refused_) return tl::unexpected(half.error());
+    ++counts_["split: refused to all"];
+    return communicator.barrier();
+  }
   std::uint64_t sum = 1;
   const Status reduced = (*half)->all_reduce(&sum, &sum, 1, DataType::uint64, Operator::sum);
   if (!reduced) return reduced;
   if (sum != static_cast<std::uint64_t>((*half)->size())) kernel_.fail("the sum of one half is wrong");
   if (at % 3 == 0 && rank % 2 == 1) {
-    (*half)->abort("to see what happens");
+    if (rank == 1) (*half)->abort("to see what happens");
+    const Time since = kernel_.now();
+    const Time stopped = ranks_[static_cast<std::size_t>(number)].stopped;
     const Status broken = (*half)->barrier();
     if (broken && (*half)->size() > 1) kernel_.fail("a barrier ended well after an abort");
+    if (harm_ == Harm::none) check_time(number, "a barrier after an abort", since, stopped, kNews - kSlack);
   }
   return communicator.barrier();
 }
@@ -324,7 +336,7 @@ std::optional<Communicator> SimulatedJob::grow(int number, Communicator& small) 
   const Time since = kernel_.now();
   const Time stopped = self.stopped;
   Result<Communicator> grown = small.grow(options);
-  check_time(number, "grow", since, stopped, options.seconds + 2 * timeout_);
+  check_time(number, "grow", since, stopped, options.seconds + 2 * patience_);
   if (!grown) {
     judge(number, "grow", grown.error());
     return std::nullopt;
@@ -443,7 +455,8 @@ void SimulatedJob::inject(int kind) {
       break;
     }
     case kDescriptors:
-      rank.process->memory_fails = splits;
+      rank.process->memory_fails = splits || draw_.chance(0.5);
+      memory_refused_ = memory_refused_ || rank.process->memory_fails;
       rank.process->descriptor_limit = rank.process->descriptors + static_cast<int>(draw_.pick(0, 3));
       kernel_.after(draw_.pick(1, 200) * kMillisecond, [&process = *rank.process] { process.descriptor_limit = 1024; });
       break;

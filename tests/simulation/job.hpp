@@ -55,7 +55,7 @@ class SimulatedJob {
   void join_again(int number, const UniqueId& id, int wish);
   void train(int number, Communicator communicator, std::uint64_t lineage, int step);
   Status step(int number, Communicator& communicator, int step);
-  Status split_and_use(Communicator& communicator, int step);
+  Status split_and_use(int number, Communicator& communicator, int step);
   std::optional<Communicator> recover(int number, Communicator& broken, std::uint64_t& lineage);
   std::optional<Communicator> grow(int number, Communicator& small);
   void check_time(int number, const char* call, Time since, Time stopped_before, double seconds);
@@ -76,7 +76,8 @@ class SimulatedJob {
   Network network_;
   Harm harm_;
   int steps_;
-  double timeout_ = 3;  // seconds, of an operation
+  double timeout_;   // seconds, of an operation; 0: none, as is the default
+  double patience_;  // seconds that an operation may take
   double shrink_seconds_ = 4;
   std::deque<Rank> ranks_;  // stay where they are when a newcomer is added
   std::optional<UniqueId> id_;
@@ -86,6 +87,7 @@ class SimulatedJob {
   int killed_ = 0;
   int created_ = 0;                 // ranks that are in the first communicator
   bool only_kills_ = false;         // nothing else happens: every death is known, and all who are left go on
+  bool memory_refused_ = false;     // to a process, at some time
   bool creation_may_fail_ = false;  // something happened before all ranks had joined
   int trained_ = 0;                 // ranks that have done all steps
   // For this long all ways of a host may be gone, or it may stand still.

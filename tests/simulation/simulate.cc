@@ -16,6 +16,7 @@
 
 #include "base/clock.hpp"
 #include "base/settings.hpp"
+#include "branches.hpp"
 #include "job.hpp"
 
 namespace tutti::simulated {
@@ -29,6 +30,7 @@ struct Arguments {
   bool trace = false;
   bool twice = false;
   bool stop = false;
+  std::string branches;
 };
 
 /// What the processes tell the one that started them: counts by name, and violations.
@@ -147,6 +149,7 @@ void prepare() {
 
 int run(const Arguments& arguments) {
   prepare();
+  if (!arguments.branches.empty()) count_branches();
   Counts counts;
   std::uint64_t done = 0;
   std::uint64_t failures = 0;
@@ -179,6 +182,10 @@ int run(const Arguments& arguments) {
   }
   for (const auto& [name, count] : counts) fmt::print("{:>12}  {}\n", count, name);
   fmt::print("{} seeds in {:.1f} s, {} with a violation\n", done, elapsed(), failures);
+  if (!arguments.branches.empty() && !write_branches(arguments.branches)) {
+    fmt::print(stderr, "job_simulation: cannot write {}\n", arguments.branches);
+    return 1;
+  }
   return failures == 0 ? 0 : 1;
 }
 
@@ -194,6 +201,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", arguments.seconds, "start no more after this");
   app.add_flag("--trace", arguments.trace, "print what happens");
   app.add_flag("--stop", arguments.stop, "end with the first violation");
+  app.add_option("--branches", arguments.branches, "write to this file how often each branch was taken");
   app.add_flag("--twice", arguments.twice, "run each seed twice and compare");
   CLI11_PARSE(app, argc, argv);
   // Addresses are the same in every run.
