@@ -69,6 +69,18 @@ bench-reliability-quick: failover-build ## the same in a minute
 bench-shares: failover-build ## how two rails share the work of a loop with pauses, when one slows down and recovers (6 minutes, root)
 	@bench/shares.py $(BUILD)
 
+bench-simulation: ## 1,000,000 simulated jobs on networks that fail, and how often each branch was taken (hours, resumes)
+	@scripts/install-deps test
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target job_simulation
+	@bench/simulation.py $(BUILD) $(ARGS)
+
+bench-mutants: ## faults seeded into dialing, waking, membership and agreement: does the simulation notice each? (15 minutes)
+	@scripts/install-deps test
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target job_simulation
+	@tests/mutants/run.py $(BUILD) --suite jobs $(ARGS)
+
 bench-monitor: monitor-build ## what recording costs, and what it sees: tables, plots (10 minutes, root)
 	@bench/monitor_costs.py $(BUILD)
 	@bench/monitor_agent.py $(BUILD)
@@ -97,7 +109,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick bench-shares test-labs
+.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs
 failover-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null

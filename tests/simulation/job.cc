@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <climits>
 #include <numeric>
 #include <thread>
 
@@ -11,7 +12,8 @@ namespace {
 
 constexpr double kSlack = 2.5;    // seconds beyond a time-out: the peers are asked why, and the memory is fenced
 constexpr double kPatience = 12;  // seconds for an operation without a time-out: whoever is awaited comes, or is dead
-constexpr double kNews = 1;       // seconds for all to hear of an abort
+constexpr double kNews = 1;       // seconds for all to hear of an abort, or of a rank that left
+constexpr int kNever = INT_MAX;
 enum Fault {
   kReset,
   kCutRail,
@@ -53,6 +55,7 @@ SimulatedJob::SimulatedJob(Kernel& kernel, std::uint64_t seed, Counts& counts)
       network_(kernel, static_cast<int>(draw_.pick(2, 4)), static_cast<int>(draw_.pick(1, 2))),
       harm_(static_cast<Harm>(draw_.chance(0.1) ? 0 : draw_.pick(1, 3))),
       steps_(static_cast<int>(draw_.pick(4, 12))),
+      leaves_at_(harm_ == Harm::none && draw_.chance(0.5) ? static_cast<int>(draw_.pick(1, steps_ - 1)) : kNever),
       timeout_(draw_.chance(0.3) ? 0 : 3),
       patience_(timeout_ > 0 ? timeout_ : kPatience) {
   kernel.preemption = draw_.chance(0.5) ? 0.002 : 0.05;
@@ -142,13 +145,14 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
       agreed = done.has_value();
     }
     if (done && at >= steps_) break;
+    if (done && at >= leaves_at_ && number == 0) return;
     if (done) done = step(number, *current, at);
     if (done) {
       ++at;
       continue;
     }
     judge(number, "step", done.error());
-    if (++losses > 4) return;
+    if (++losses > 4 || leaves_at_ != kNever) return;
     std::optional<Communicator> rest = recover(number, *current, lineage);
     if (!rest) return;
     current = std::move(rest);
@@ -174,7 +178,8 @@ Status SimulatedJob::step(int number, Communicator& communicator, int at) {
   Rank& self = ranks_[static_cast<std::size_t>(number)];
   // All ranks draw the same from the step.
   Random draw(static_cast<std::uint64_t>(at) * 7919 + static_cast<std::uint64_t>(communicator.size()));
-  const int kind = static_cast<int>(draw() % 8);
+  const bool misses_one = at >= leaves_at_;
+  const int kind = misses_one ? 1 : static_cast<int>(draw() % 8);
   const std::size_t count = std::size_t{1} << draw() % 13;
   const double pauses[] = {0, 0, 0.001, 0.02, 0.2, 0.8};
   sleep_seconds(pauses[draw() % 6]);
@@ -208,7 +213,7 @@ Status SimulatedJob::step(int number, Communicator& communicator, int at) {
       } else if (kind == 1) {
         while (!work->test()) {
           sleep_seconds(0.0007);
-          check_time(number, call, since, stopped, patience_);
+          check_time(number, call, since, stopped, misses_one ? kNews : patience_);
           if (!kernel_.failure().empty()) sleep_seconds(1e6);
         }
         if (work->error() != nullptr) done = tl::unexpected(*work->error());
@@ -259,13 +264,14 @@ Status SimulatedJob::step(int number, Communicator& communicator, int at) {
       expected = got;
       done = split_and_use(number, communicator, at);
   }
-  check_time(number, call, since, stopped, kind == 7 ? 5 * patience_ : patience_);
+  check_time(number, call, since, stopped, kind == 7 ? 5 * patience_ : misses_one ? kNews : patience_);
+  if (done && misses_one) kernel_.fail("an all_reduce ended well without a rank that had left");
   if (done && got != expected) kernel_.fail(fmt::format("rank {} of {}: {} of step {} is wrong", rank, size, call, at));
   ++counts_[fmt::format("{}: {}", call, done ? "done" : "failed")];
   return done;
 }
 
-/// Two halves, each of which reduces. Every third time one rank aborts its half, and the others of it must hear that.
+/// Two halves, each of which reduces. Then one rank may abort its half, and the others of it must hear that.
 Status SimulatedJob::split_and_use(int number, Communicator& communicator, int at) {
   const int rank = communicator.rank();
   Result<std::unique_ptr<Communicator>> half = communicator.split(rank % 2, rank);
@@ -275,12 +281,15 @@ Status SimulatedJob::split_and_use(int number, Communicator& communicator, int a
     ++counts_["split: refused to all"];
     return communicator.barrier();
   }
+  const int aborting = at % 3;  // 2: nobody is
+  const bool is_aborted = rank % 2 == aborting;
   std::uint64_t sum = 1;
   const Status reduced = (*half)->all_reduce(&sum, &sum, 1, DataType::uint64, Operator::sum);
-  if (!reduced) return reduced;
-  if (sum != static_cast<std::uint64_t>((*half)->size())) kernel_.fail("the sum of one half is wrong");
-  if (at % 3 == 0 && rank % 2 == 1) {
-    if (rank == 1) (*half)->abort("to see what happens");
+  const bool was_aborted = is_aborted && !reduced && reduced.error().code == ErrorCode::aborted;
+  if (!reduced && !was_aborted) return reduced;
+  if (reduced && sum != static_cast<std::uint64_t>((*half)->size())) kernel_.fail("the sum of one half is wrong");
+  if (is_aborted) {
+    if (rank == aborting) (*half)->abort("to see what happens");
     const Time since = kernel_.now();
     const Time stopped = ranks_[static_cast<std::size_t>(number)].stopped;
     const Status broken = (*half)->barrier();
@@ -359,7 +368,7 @@ void SimulatedJob::judge(int number, const char* call, const Error& error) {
   ++counts_[fmt::format("errors: {}", name_of(error.code))];
   kernel_.trace(fmt::format("process {}: {}: {}", number, call, error.to_string()));
   const bool recovers = std::string_view(call) != "shrink";
-  const bool may_fail = creation_may_fail_ || harm_ == Harm::splitting ||
+  const bool may_fail = creation_may_fail_ || leaves_at_ != kNever || harm_ == Harm::splitting ||
                         (harm_ == Harm::deadly && killed_ > 0 && (recovers || !only_kills_));
   const bool is_bad = !may_fail || error.code == ErrorCode::internal || error.code == ErrorCode::mismatch;
   if (is_bad) kernel_.fail(fmt::format("process {}: {}: {}", number, call, error.to_string()));

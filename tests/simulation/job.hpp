@@ -76,6 +76,7 @@ class SimulatedJob {
   Network network_;
   Harm harm_;
   int steps_;
+  int leaves_at_;    // from this step on the first rank is gone, in order and without a word to the program
   double timeout_;   // seconds, of an operation; 0: none, as is the default
   double patience_;  // seconds that an operation may take
   double shrink_seconds_ = 4;
