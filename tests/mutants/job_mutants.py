@@ -10,7 +10,8 @@ DEFECTS = [
            "    while (time < planned)\n"
            "      if (planned_.compare_exchange_weak(planned, time, std::memory_order_relaxed)) return ring();",
            "    (void)planned, (void)time;",
-           (Edit("transport/tcp/tcp_lanes.cc", "kLongestSleep = 1.0;", "kLongestSleep = 1e9;"),)),
+           (Edit("transport/tcp/tcp_lanes.cc", "kLongestSleep = 1.0;", "kLongestSleep = 1e9;"),
+            Edit("transport/tcp/lane_connector.cc", "    watch_data(!is_driven);", "    watch_data(false);"))),
     Mutant("defect 3: both halves of a network that fell apart go on", "control/agreement/loss_set.cc",
            "(leaves_out_silent && quorum_ != Quorum::none)", "(leaves_out_silent && false)"),
     Mutant("defect 4: a connection that ends in a handshake ends the peer", "transport/tcp/lane_connector.cc",

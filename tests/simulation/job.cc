@@ -64,7 +64,9 @@ SimulatedJob::SimulatedJob(Kernel& kernel, std::uint64_t seed, Counts& counts)
 SimulatedJob::~SimulatedJob() = default;
 
 void SimulatedJob::run() {
-  const int count = std::max(network_.hosts(), static_cast<int>(draw_.pick(2, 5)));
+  // With one rank a host nothing but what a fault hits can wake a thread that sleeps too long.
+  const int count =
+      draw_.chance(0.4) ? network_.hosts() : std::max(network_.hosts(), static_cast<int>(draw_.pick(2, 5)));
   ranks_.resize(static_cast<std::size_t>(count));
   replacements_ = harm_ == Harm::deadly ? 1 : 0;
   ++counts_[fmt::format("jobs: {}", harm_ == Harm::none         ? "no fault"
@@ -145,7 +147,10 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
       agreed = done.has_value();
     }
     if (done && at >= steps_) break;
-    if (done && at >= leaves_at_ && number == 0) return;
+    if (done && at >= leaves_at_ && number == 0) {
+      if (timeout_ == 0) return;
+      sleep_seconds(2 * timeout_ + kSlack);  // it lives, and comes too late
+    }
     if (done) done = step(number, *current, at);
     if (done) {
       ++at;
@@ -154,6 +159,10 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
     judge(number, "step", done.error());
     if (++losses > 4 || leaves_at_ != kNever) return;
     std::optional<Communicator> rest = recover(number, *current, lineage);
+    if (rest && lineage % 2 == 0) {
+      expect_abort(number, *rest);
+      rest = recover(number, *rest, lineage);
+    }
     if (!rest) return;
     current = std::move(rest);
     agreed = false;
@@ -213,7 +222,7 @@ Status SimulatedJob::step(int number, Communicator& communicator, int at) {
       } else if (kind == 1) {
         while (!work->test()) {
           sleep_seconds(0.0007);
-          check_time(number, call, since, stopped, misses_one ? kNews : patience_);
+          check_time(number, call, since, stopped, misses_one ? kNews + timeout_ : patience_);
           if (!kernel_.failure().empty()) sleep_seconds(1e6);
         }
         if (work->error() != nullptr) done = tl::unexpected(*work->error());
@@ -264,8 +273,8 @@ Status SimulatedJob::step(int number, Communicator& communicator, int at) {
       expected = got;
       done = split_and_use(number, communicator, at);
   }
-  check_time(number, call, since, stopped, kind == 7 ? 5 * patience_ : misses_one ? kNews : patience_);
-  if (done && misses_one) kernel_.fail("an all_reduce ended well without a rank that had left");
+  check_time(number, call, since, stopped, kind == 7 ? 5 * patience_ : misses_one ? kNews + timeout_ : patience_);
+  if (done && misses_one) kernel_.fail("an all_reduce ended well without a rank that had left or came too late");
   if (done && got != expected) kernel_.fail(fmt::format("rank {} of {}: {} of step {} is wrong", rank, size, call, at));
   ++counts_[fmt::format("{}: {}", call, done ? "done" : "failed")];
   return done;
@@ -297,6 +306,16 @@ Status SimulatedJob::split_and_use(int number, Communicator& communicator, int a
     if (harm_ == Harm::none) check_time(number, "a barrier after an abort", since, stopped, kNews - kSlack);
   }
   return communicator.barrier();
+}
+
+/// The first rank aborts; the others must hear of it, though they may not have the communicator yet.
+void SimulatedJob::expect_abort(int number, Communicator& fresh) {
+  if (fresh.rank() == 0) fresh.abort("to see who hears of it");
+  const Time since = kernel_.now();
+  const Time stopped = ranks_[static_cast<std::size_t>(number)].stopped;
+  if (fresh.barrier()) kernel_.fail("a barrier ended well after an abort");
+  check_time(number, "a barrier after an abort", since, stopped, only_kills_ ? kNews - kSlack : patience_);
+  ++counts_["aborted after shrinking"];
 }
 
 std::optional<Communicator> SimulatedJob::recover(int number, Communicator& broken, std::uint64_t& lineage) {
@@ -418,6 +437,7 @@ void SimulatedJob::inject(int kind) {
   Time outage = draw_.pick(10, splits ? 4000 : 3000) * kMillisecond;
   const bool takes_all = kind == kCutRail || kind == kCutOneWay || kind == kPortDown;
   if (!splits && !spares_one && takes_all) outage = spend_outage(outage / 10);
+  if (spares_one && takes_all && draw_.chance(0.3)) outage = 60 * kSecond;  // to the end of the job
   if (kind == kCutPair && !splits) outage = std::min(outage, 2 * kSecond);  // no data pass: operations would time out
   const bool breaks = kind == kReset || kind == kCutRail || kind == kCutOneWay || kind == kPortDown || kind == kCutPair;
   if (is_new && breaks) creation_may_fail_ = true;  // a rank whose connection to the store breaks counts as gone

@@ -56,6 +56,7 @@ class SimulatedJob {
   void train(int number, Communicator communicator, std::uint64_t lineage, int step);
   Status step(int number, Communicator& communicator, int step);
   Status split_and_use(int number, Communicator& communicator, int step);
+  void expect_abort(int number, Communicator& fresh);
   std::optional<Communicator> recover(int number, Communicator& broken, std::uint64_t& lineage);
   std::optional<Communicator> grow(int number, Communicator& small);
   void check_time(int number, const char* call, Time since, Time stopped_before, double seconds);
@@ -76,7 +77,7 @@ class SimulatedJob {
   Network network_;
   Harm harm_;
   int steps_;
-  int leaves_at_;    // from this step on the first rank is gone, in order and without a word to the program
+  int leaves_at_;    // at this step the first rank leaves, in order; with a time-out it comes too late
   double timeout_;   // seconds, of an operation; 0: none, as is the default
   double patience_;  // seconds that an operation may take
   double shrink_seconds_ = 4;
