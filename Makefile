@@ -66,6 +66,12 @@ bench-reliability-quick: failover-build ## the same in a minute
 	@cmake --build $(BUILD) -j $(JOBS) --target failover_rank tcp_test
 	@bench/reliability.py $(BUILD) --quick
 
+bench-chaos: chaos-build ## everything at once on a training-like job: 3 seeds of 10 minutes (35 minutes, resumes, root)
+	@bench/chaos.py $(BUILD) $(ARGS)
+
+bench-chaos-quick: chaos-build ## the same in a minute, with a seed that is drawn
+	@bench/chaos.py $(BUILD) --quick $(ARGS)
+
 bench-shares: failover-build ## how two rails share the work of a loop with pauses, when one slows down and recovers (6 minutes, root)
 	@bench/shares.py $(BUILD)
 
@@ -97,7 +103,12 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick bench-shares test-labs
+.PHONY: bench-reliability bench-reliability-quick bench-shares test-labs bench-chaos bench-chaos-quick chaos-build
+chaos-build:
+	@scripts/install-deps bench
+	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target chaos_rank
+
 failover-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null

@@ -1,0 +1,25 @@
+// What this process holds: descriptors, threads, mappings, memory. Needs two free descriptors.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tutti::labs {
+
+struct Resources {
+  std::size_t descriptors = 0;
+  std::size_t threads = 0;
+  std::size_t mappings = 0;
+  std::size_t kilobytes = 0;  // resident
+
+  std::string to_string() const;
+};
+
+/// Returns what is held now.
+Resources count_resources();
+
+/// Returns what is held once descriptors and threads have stayed the same for a second, or after `seconds` at most:
+/// connections that were lost come back, and those of strangers end. Memory that was freed is given back first.
+Resources settled_resources(double seconds);
+
+}  // namespace tutti::labs
