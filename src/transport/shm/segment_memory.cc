@@ -175,6 +175,8 @@ bool SegmentMemory::count_out() const {
 
 /// Discounts processes that have ended. Returns whether nobody has the segment any more.
 bool SegmentMemory::is_unused() const {
+  // The last user has removed the pages, and the count with them.
+  if (head_at(data_).nonce.load(std::memory_order_acquire) == 0) return true;
   std::atomic<std::uint32_t>& users = head_at(data_).users;
   if (users.load(std::memory_order_acquire) == kGivenUp) return true;
   for (AttachedProcess& place : attached_processes(data_, ranks_)) {
