@@ -130,7 +130,7 @@ Result<std::shared_ptr<SegmentMemory>> SegmentMemory::create(std::size_t bytes, 
 }
 
 Result<std::shared_ptr<SegmentMemory>> SegmentMemory::attach(const SegmentName& name) {
-  Result<Fd> descriptor = open_sealed(name.pid, name.descriptor, name.inode, name.offset + name.bytes);
+  const Result<OpenedFile> descriptor = open_sealed(name.pid, name.descriptor, name.inode, name.offset + name.bytes);
   if (!descriptor) return tl::unexpected(descriptor.error());
   const Result<std::byte*> data = map(descriptor->get(), name.offset, name.bytes);
   if (!data) return tl::unexpected(data.error());
