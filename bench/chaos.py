@@ -27,7 +27,7 @@ from pathlib import Path
 
 from chaos_faults import MBIT, Faults
 from chaos_job import Job
-from chaos_schedule import hosts_of, print_schedule, schedule
+from chaos_schedule import SCRIPTED, hosts_of, print_schedule, schedule
 from chaos_verdict import longest_calls, rows_of
 from lab import LabError, Rails
 
@@ -158,7 +158,8 @@ def run_seed(arguments, seed):
         rails.mend(MBIT)
         with Job(arguments.build / "bin/chaos_rank", rails, hosts, seed, folder.resolve()) as job:
             faults = Faults(rails, job, stranger=max(hosts) + 1)
-            run = Run(job, faults, schedule(seed, arguments.seconds), arguments.seconds, progress)
+            events = [event for event in schedule(seed, arguments.seconds) if event.kind in (*arguments.only, "calm")]
+            run = Run(job, faults, events, arguments.seconds, progress)
             try:
                 with contextlib.ExitStack() as stack:
                     stack.callback(faults.end_all)
@@ -175,7 +176,7 @@ def run_seed(arguments, seed):
     if violations:
         print(f"seed {seed} violated: the journals are in {folder}; to repeat it: bench/chaos.py {arguments.build} "
               f"--seed {seed} --seconds {arguments.seconds:g}")
-    else:
+    elif not arguments.keep:
         shutil.rmtree(folder, ignore_errors=True)
     return rows
 
@@ -197,11 +198,16 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="a minute in all, one seed, drawn unless given")
     parser.add_argument("--seed", help=f"of the schedule, several by commas ({','.join(map(str, SEEDS))})")
     parser.add_argument("--seconds", type=float, help=f"of faults ({SECONDS}; quick: {QUICK_SECONDS})")
+    parser.add_argument("--only", help="kinds of faults, by commas; the others then count as never fired")
+    parser.add_argument("--keep", action="store_true", help="the journals, also if nothing is violated")
     parser.add_argument("--again", action="store_true", help="forget earlier runs of these seeds")
     parser.add_argument("--print-schedule", action="store_true", help="print what would be done, and end")
     arguments = parser.parse_args()
     drawn = [random.randrange(1 << 30)] if arguments.quick else SEEDS
     arguments.seeds = [int(seed) for seed in arguments.seed.split(",")] if arguments.seed else drawn
+    arguments.only = arguments.only.split(",") if arguments.only else list(SCRIPTED)
+    if unknown := set(arguments.only) - set(SCRIPTED):
+        parser.error(f"--only {','.join(sorted(unknown))}: expected some of {', '.join(SCRIPTED)}")
     arguments.seconds = arguments.seconds or (QUICK_SECONDS if arguments.quick else SECONDS)
     return arguments
 

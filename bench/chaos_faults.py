@@ -60,6 +60,10 @@ class Faults:
         under_way = [(kind, start, float("inf")) for _, kind, _, start in self._active]
         return any(kind == "descriptor limit" and start <= at <= end + 1 for kind, start, end in self.intervals + under_way)
 
+    def was_reset(self, at):
+        """Whether connections were reset in the seconds before this time: a meeting does not survive that."""
+        return any(kind.startswith("reset") and start <= at <= end + 5 for kind, start, end in self.intervals)
+
     def _end(self, chosen):
         for each in sorted(chosen, key=lambda each: each[0]):
             _, kind, end, start = each

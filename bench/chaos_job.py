@@ -10,6 +10,8 @@ from collections import namedtuple
 
 HEARTBEAT = 15  # seconds; beside busy loops the kernel may take seconds to end a silence
 
+NOT_TAKEN_IN = 3  # kNotTakenIn of chaos_rank
+
 Line = namedtuple("Line", "at word text")
 
 
@@ -115,14 +117,17 @@ class Job:
         process.popen.wait()
 
     def admit(self):
-        """Starts the newcomer that the ranks have invited; its rank, or None while there is no invitation."""
-        invitation = self.folder / f"invite.{self.recoveries + 1}"
-        lost = [rank for rank, process in self.ranks.items() if process.killed_at]
-        if not invitation.exists() or not lost:
-            return None
-        self.recoveries += 1
-        self._start(lost[0], "--join", str(invitation), "--wish", str(lost[0]))
-        return lost[0]
+        """Starts a newcomer where the ranks have invited one since the last. One that was not taken in is lost."""
+        invited = [int(path.suffix[1:]) for path in self.folder.glob("invite.*") if path.suffix != ".new"]
+        if max(invited, default=0) <= self.recoveries:
+            return
+        self.recoveries = max(invited)
+        for rank, process in self.ranks.items():
+            if process.number and not process.killed_at and "whole" not in process.journal.last:
+                self.kill(rank)
+            if self.ranks[rank].killed_at:
+                self._start(rank, "--join", str(self.folder / f"invite.{self.recoveries}"), "--wish", str(rank))
+                return
 
     def is_whole(self):
         """Every rank is there and has said so since the last kill."""
@@ -130,7 +135,10 @@ class Job:
                    for process in self.ranks.values())
 
     def ended(self):
-        """Processes that ended though nobody killed them, as text."""
+        """Processes that ended though nobody killed them, as text. A newcomer may leave if it was not taken in."""
+        for process in self.ranks.values():
+            if not process.killed_at and process.popen.poll() == NOT_TAKEN_IN:
+                process.killed_at = time.monotonic()
         return [f"{process.name} ended with {process.popen.returncode}: {process.said()}" for process in self.all
                 if not process.killed_at and process.popen.poll() is not None]
 

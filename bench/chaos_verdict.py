@@ -13,7 +13,7 @@ DEATH_KNOWN = HEARTBEAT + 10  # seconds after a kill within which its loss may b
 # What a process may hold at its last quiet point beyond what it held at its first. Lanes are connected again in another
 # order and a thread's heap grows with what it met; a leak grows with the faults, of which there are hundreds.
 Allowance = namedtuple("Allowance", "descriptors threads mappings megabytes")
-ALLOWED = Allowance(descriptors=2, threads=0, mappings=12, megabytes=8)
+ALLOWED = Allowance(descriptors=4, threads=0, mappings=12, megabytes=8)
 
 
 def own_intervals(job):
@@ -43,6 +43,8 @@ def unjustified(job, faults):
                 if kill is None or kill in explained or line.at - kill > DEATH_KNOWN:
                     found.append(f"{process.name} lost a rank that nobody killed: {line.text}")
                 explained.add(kill)
+            elif line.word in ("regrow", "left") and not faults.was_reset(line.at):
+                found.append(f"{process.name} was not grown though no connection was reset: {line.text}")
             elif line.word == "refused" and not faults.limited(line.at):
                 found.append(f"{process.name} was refused though it had descriptors: {line.text}")
             elif line.word == "late":
@@ -99,6 +101,8 @@ def rows_of(job, faults, start, end, broken):
     counts = dict(faults.counts)
     counts["allocate"] = min(done["allocate"], done["deallocate"])
     counts["split and abort"] = min(done["split"], done["abort"])
+    faults.details["meetings that were reset and held again"] = max(
+        sum(line.word == "regrow" for line in process.journal.lines) for process in job.all)
     rows = [row(f"{kind}: times", "times", counts.get(kind, 0), 1, counts.get(kind, 0) >= 1) for kind in KINDS]
     kinds, moment = least_kinds(faults.intervals + own, start, end)
     rows.append(row(f"kinds active in any {WINDOW} s, least", "kinds", kinds, LEAST_KINDS, kinds >= LEAST_KINDS))

@@ -5,9 +5,11 @@
 //   stop          end
 //   invite.N      written by rank 0: the id for the Nth newcomer
 // Lines of the journal (--journal):
-//   begin RANK SIZE; step N; did allocate|deallocate|split|abort; refused WHAT: WHY; lost CODE WHY; shrunk SIZE;
-//   whole N RECOVERIES; measured N DESCRIPTORS THREADS MAPPINGS KILOBYTES; late WHAT SECONDS LIMIT;
-//   longest WHAT SECONDS LIMIT; violation WHY; end STEPS
+//   begin RANK SIZE; left WHY (a newcomer that was not taken in); regrow WHY (the next attempt follows); step N; did
+//   allocate|deallocate|split|abort; refused WHAT: WHY; lost CODE WHY; shrunk SIZE; whole N RECOVERIES; measured N
+//   DESCRIPTORS THREADS MAPPINGS KILOBYTES; descriptors WHICH;
+//   late WHAT SECONDS LIMIT; longest WHAT SECONDS LIMIT; violation WHY; end
+//   STEPS
 // Whether an error was justified (lost, refused) is the script's to judge: it knows what it did. Exits with 1 when a
 // result is wrong or a call fails that must not.
 #include <sys/stat.h>
@@ -16,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -33,6 +36,8 @@ constexpr double kShrinkSeconds = 20;
 constexpr double kGrowSeconds = 30;
 constexpr double kEntrySeconds = 10;  // grow() and join() have so much more, once all have met
 constexpr double kSettleSeconds = 8;
+constexpr int kAttempts = 5;    // at growing
+constexpr int kNotTakenIn = 3;  // status of a newcomer
 
 struct Arguments {
   std::uint64_t seed = 1;
@@ -59,13 +64,12 @@ class Rank {
 
   void run() {
     Result<Communicator> made = enter();
-    if (!made) journal_.give_up("cannot enter: " + made.error().to_string());
+    if (!made && !arguments_.join.empty()) leave(made.error());
+    if (!made) journal_.give_up("cannot create the communicator: " + made.error().to_string());
     journal_.write("begin", std::to_string(made->rank()) + " " + std::to_string(made->size()));
-    expect("the first words", begin(std::move(*made)));
-    for (bool more = true; more;) {
-      Status done = one_step(more);
-      if (!done) recover(done.error());
-    }
+    Status done = begin(std::move(*made));
+    if (!done && !arguments_.join.empty()) leave(done.error());
+    for (bool more = true; more;) done = done ? one_step(more) : recover(done.error());
     drop(steps_.end());
     deadlines_.write_longest();
     journal_.write("end", std::to_string(step_));
@@ -83,8 +87,10 @@ class Rank {
                            [&] { return Communicator::join(*id, arguments_.wish, options_); });
   }
 
-  void expect(const char* what, const Status& done) {
-    if (!done) journal_.give_up(std::string(what) + ": " + done.error().to_string());
+  /// A newcomer that was not taken in: the others invite another.
+  [[noreturn]] void leave(const Error& error) {
+    journal_.write("left", error.to_string());
+    std::_Exit(kNotTakenIn);
   }
 
   bool exists(const std::string& name) const {
@@ -96,15 +102,16 @@ class Rank {
   Status begin(Communicator world) {
     if (world.size() != arguments_.size)
       journal_.give_up("expected " + std::to_string(arguments_.size) + " ranks, found " + std::to_string(world.size()));
+    steps_.take(std::move(world));
     std::array<std::int64_t, 3> counts = {static_cast<std::int64_t>(step_), recoveries_, measures_};
     Status agreed = deadlines_.hold("all_reduce", Limits::kOperation, [&] {
-      return world.all_reduce(counts.data(), counts.data(), counts.size(), DataType::int64, Operator::max);
+      return steps_.world().all_reduce(counts.data(), counts.data(), counts.size(), DataType::int64, Operator::max);
     });
     if (!agreed) return agreed;
     step_ = static_cast<std::uint64_t>(counts[0]) + 1;
     recoveries_ = counts[1];
     measures_ = counts[2];
-    if (Status split = steps_.begin(std::move(world)); !split) return split;
+    if (Status split = steps_.split(); !split) return split;
     journal_.write("whole", std::to_string(step_) + " " + std::to_string(recoveries_));
     return {};
   }
@@ -138,14 +145,17 @@ class Rank {
 
   /// At a point where nothing is under way, on the same communicators each time.
   Status measure_resources() {
-    if (Status all = barrier(); !all) return all;
+    if (Status all = steps_.tidy(); !all) return all;
     const Resources held = settled_resources(kSettleSeconds);
     journal_.write("measured", std::to_string(measures_) + " " + held.to_string());
+    journal_.write("descriptors", describe_descriptors());
+    std::ofstream(arguments_.journal + ".maps." + std::to_string(measures_))
+        << std::ifstream("/proc/self/maps").rdbuf();
     ++measures_;
     return barrier();
   }
 
-  void recover(const Error& error) {
+  Status recover(const Error& error) {
     journal_.write("lost", std::string(name_of(error.code)) + ": " + error.to_string());
     if (error.code != ErrorCode::rank_died && error.code != ErrorCode::aborted)
       journal_.give_up("a call failed: " + error.to_string());
@@ -156,11 +166,10 @@ class Rank {
     if (!left) journal_.give_up("shrink: " + left.error().to_string());
     journal_.write("shrunk", std::to_string(left->size()));
     drop(std::move(broken));
-    if (left->size() == arguments_.size) return expect("after a shrink that lost nobody", begin(std::move(*left)));
-    Result<Communicator> grown = grow(*left);
-    if (!grown) journal_.give_up("grow: " + grown.error().to_string());
+    if (left->size() == arguments_.size) return begin(std::move(*left));
+    Communicator grown = grow_again(*left);
     drop(std::move(*left));
-    expect("after grow", begin(std::move(*grown)));
+    return begin(std::move(grown));
   }
 
   void drop(Communicator communicator) {
@@ -170,12 +179,29 @@ class Rank {
     });
   }
 
+  /// Grows until all ranks have. A meeting does not survive the loss of its connections; the communicator that is to
+  /// grow does, and on it the ranks tell each other how they fared.
+  Communicator grow_again(Communicator& left) {
+    for (int attempt = 1; attempt <= kAttempts; ++attempt) {
+      recoveries_ = most(left, recoveries_) + 1;
+      Result<Communicator> grown = grow(left);
+      if (most(left, grown ? 0 : 1) == 0) return std::move(*grown);
+      journal_.write("regrow", grown ? "another rank failed" : grown.error().to_string());
+      if (grown) drop(std::move(*grown));
+    }
+    journal_.give_up("grow: failed " + std::to_string(kAttempts) + " times");
+  }
+
+  /// Returns the largest of what the ranks say.
+  std::int64_t most(Communicator& left, std::int64_t value) {
+    const Status agreed = deadlines_.hold("all_reduce", Limits::kOperation, [&] {
+      return left.all_reduce(&value, &value, 1, DataType::int64, Operator::max);
+    });
+    if (!agreed) journal_.give_up("the shrunk communicator: " + agreed.error().to_string());
+    return value;
+  }
+
   Result<Communicator> grow(Communicator& left) {
-    std::int64_t count = recoveries_;
-    Status agreed = deadlines_.hold("all_reduce", Limits::kOperation,
-                                    [&] { return left.all_reduce(&count, &count, 1, DataType::int64, Operator::max); });
-    if (!agreed) return tl::unexpected(agreed.error());
-    recoveries_ = count + 1;
     GrowOptions options;
     options.newcomers = arguments_.size - left.size();
     options.seconds = kGrowSeconds;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "journal.hpp"
 
@@ -37,6 +38,20 @@ std::size_t resident_kilobytes() {
 }
 
 }  // namespace
+
+std::string describe_descriptors() {
+  std::map<std::string, int> kinds;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each("/proc/self/fd", error), end; !error && each != end;
+       each.increment(error)) {
+    std::error_code gone;
+    std::string target = std::filesystem::read_symlink(each->path(), gone).string();
+    ++kinds[target.substr(0, target.find(":["))];
+  }
+  std::string text;
+  for (const auto& [kind, count] : kinds) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
+  return text;
+}
 
 std::string Resources::to_string() const {
   return std::to_string(descriptors) + " " + std::to_string(threads) + " " + std::to_string(mappings) + " " +

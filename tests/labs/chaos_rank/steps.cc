@@ -51,14 +51,13 @@ Steps::Steps(std::uint64_t seed, Journal& journal, Deadlines& deadlines)
   gathered_.resize(kMostElements * 8);
 }
 
-Status Steps::begin(Communicator world) {
-  world_ = std::move(world);
-  const auto split = [&](int color, int key) {
+Status Steps::split() {
+  const auto part = [&](int color, int key) {
     return deadlines_.hold("split", Limits::kSplit, [&] { return world_->split(color, key); });
   };
-  auto reversed = split(0, -world_->rank());
+  auto reversed = part(0, -world_->rank());
   if (!reversed) return tl::unexpected(reversed.error());
-  auto half = split(world_->rank() % 2, 0);
+  auto half = part(world_->rank() % 2, 0);
   if (!half) return tl::unexpected(half.error());
   reversed_ = std::move(*reversed);
   half_ = std::move(*half);
@@ -257,6 +256,23 @@ Status Steps::churn() {
   return all_reduce(draw_communicator(4), regions_.back()->span(), number(0));
 }
 
+Status Steps::tidy() {
+  constexpr std::size_t kElements = 16 * 1024;
+  regions_.clear();
+  if (Status all = barrier(); !all) return all;
+  regions_.push_back(std::make_unique<Memory>(kElements, journal_, deadlines_));
+  for (Communicator* each : {&*world_, reversed_.get(), half_.get()})
+    if (Status done = all_reduce(*each, regions_.back()->span(), number(0)); !done) {
+      abandon();
+      return done;
+    }
+  return barrier();
+}
+
+Status Steps::barrier() {
+  return deadlines_.hold("barrier", Limits::kOperation, [&] { return world_->barrier(); });
+}
+
 /// A communicator that lives for this step only; every other one is aborted by one of its ranks.
 Status Steps::short_lived() {
   const int colors = draw(9) % 2 == 0 ? 1 : 2;
@@ -270,7 +286,7 @@ Status Steps::short_lived() {
   Status done = all_reduce(**part, std::span(ordinary_[0]).first(draw_count(5)), number(0));
   const bool aborts = draw(10) % 2 == 0;
   // An abort ends what is under way on other ranks.
-  if (done && aborts) done = deadlines_.hold("barrier", Limits::kOperation, [&] { return world_->barrier(); });
+  if (done && aborts) done = barrier();
   if (done && aborts) done = abort_one(**part);
   deadlines_.hold("destruction", Limits::kDestruction, [&] {
     part->reset();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "deadlines.hpp"
@@ -48,13 +49,18 @@ class Steps {
  public:
   Steps(std::uint64_t seed, Journal& journal, Deadlines& deadlines);
 
-  /// Takes the communicator of all ranks, and splits the others off.
-  Status begin(Communicator world);
+  /// Takes the communicator of all ranks.
+  void take(Communicator world) { world_ = std::move(world); }
+  /// Splits the others off.
+  Status split();
   /// Drops all communicators but the first, which it gives back.
   Communicator end();
   Communicator& world() { return *world_; }
 
   Status run(std::uint64_t step);
+  /// Frees all memory, but for a region that each communicator has used last: after this all ranks hold the same, and
+  /// peers have given up what they had mapped of the rest.
+  Status tidy();
 
  private:
   struct Pending {
@@ -80,6 +86,7 @@ class Steps {
   Status churn();
   Status short_lived();
   Status abort_one(Communicator& part);
+  Status barrier();
 
   Status start(Communicator& communicator, std::span<float> buffer, std::uint64_t number);
   Status finish(Pending& pending);
