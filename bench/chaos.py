@@ -33,7 +33,7 @@ from lab import LabError, Rails
 
 SKIPPED = 77
 SEEDS, SECONDS = (1, 2, 3), 600
-QUICK_SECONDS = 45  # and starting, calms and the end besides: a minute
+QUICK_SECONDS = 38  # and starting, calms and the end besides: a minute
 STANDSTILL = 45  # seconds without a word of any rank
 WARM_STEPS = 60
 

@@ -40,10 +40,10 @@ class Faults:
         end = self._kinds[event.kind](event.seconds, *event.words)
         if callable(end):
             self._active.append((start + event.seconds, event.kind, end, start))
-        else:
+        elif end:
             self.intervals.append((event.kind, start, time.monotonic()))
-            if not end:
-                return  # nothing was hit
+        else:
+            return  # nothing was hit
         self.counts[event.kind] += 1
 
     def end_due(self):
@@ -114,10 +114,10 @@ class Faults:
 
     def _stop(self, _, rank):
         process = self._job.ranks[rank]
-        if process.killed_at:
+        if not process.is_running():
             return False
         os.kill(process.pid, signal.SIGSTOP)
-        return lambda: process.killed_at or os.kill(process.pid, signal.SIGCONT)
+        return lambda: process.is_running() and os.kill(process.pid, signal.SIGCONT)
 
     def _kill(self, _, rank):
         """Newcomers need descriptors, and so do those that take them in."""
@@ -145,10 +145,12 @@ class Faults:
 
     def _descriptor_limit(self, _, rank, more):
         process = self._job.ranks[rank]
+        if not process.is_running():
+            return False
         used = len(os.listdir(f"/proc/{process.pid}/fd"))
         _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (used + more, hard))
-        return lambda: process.killed_at or resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
+        return lambda: process.is_running() and resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
 
     @staticmethod
     def _busy_loops(seconds, count):

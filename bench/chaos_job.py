@@ -3,7 +3,6 @@ in the place of those that were killed. See tests/labs/chaos_rank/chaos_rank.cc 
 
 import os
 import secrets
-import signal
 import subprocess
 import time
 from collections import namedtuple
@@ -60,6 +59,10 @@ class Process:
     def pid(self):
         return self.popen.pid  # ip netns exec has become the rank
 
+    def is_running(self):
+        """Otherwise its number may be another process's."""
+        return self.popen.poll() is None
+
     def said(self):
         lines = [line for line in self.errors.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         return lines[-1] if lines else "without a word"
@@ -100,7 +103,7 @@ class Job:
 
     def __exit__(self, *_):
         for process in self.all:
-            if process.popen.poll() is None:
+            if process.is_running():
                 process.popen.kill()  # also one that is stopped
                 process.popen.wait()
             process.journal.close()
@@ -113,7 +116,7 @@ class Job:
     def kill(self, rank):
         process = self.ranks[rank]
         process.killed_at = time.monotonic()
-        os.kill(process.pid, signal.SIGKILL)
+        process.popen.kill()
         process.popen.wait()
 
     def admit(self):

@@ -17,8 +17,8 @@ Kind = namedtuple("Kind", "gap lasts draw")
 
 RANKS = 4
 RAILS = 2
-FIRST_CALM = 22  # seconds; then every CALM_EVERY
-CALM_EVERY = 45
+FIRST_CALM = 18  # seconds; then every CALM_EVERY
+CALM_EVERY = 60
 AFTER_KILL = 5  # seconds without limits of descriptors,
 BEFORE_KILL = 0.5  # and so many before it
 
@@ -58,6 +58,12 @@ def draw_rank(draw, _):
     return (draw.randrange(RANKS),), None
 
 
+def draw_victim(draw, seed):
+    """One rank is spared, so that a process lives from the first fault to the last and shows what adds up."""
+    spared = random.Random(f"{seed} spared").randrange(RANKS)
+    return (draw.choice([rank for rank in range(RANKS) if rank != spared]),), None
+
+
 def draw_limit(draw, _):
     """The rank, and how many descriptors it may have beyond those that it has."""
     return (draw.randrange(RANKS), draw.randint(0, 4)), None
@@ -79,7 +85,7 @@ SCRIPTED = {
     "reset in handshake": Kind((2, 7), (0, 0), draw_handshake_reset),
     "rate": Kind((2, 6), (1, 4), draw_rate),
     "stop": Kind((2, 6), (0.05, 1.4), draw_rank),
-    "kill and join": Kind((9, 16), (0, 0), draw_rank),
+    "kill and join": Kind((9, 16), (0, 0), draw_victim),
     "strangers": Kind((2, 6), (1, 4), draw_strangers),
     "descriptor limit": Kind((2, 5), (0.5, 3), draw_limit),
     "busy loops": Kind((3, 7), (1, 5), draw_loops),

@@ -10,8 +10,9 @@ LEAST_KINDS = 6
 SLACK = 1.0  # Deadlines::kSlack of chaos_rank
 DEATH_KNOWN = HEARTBEAT + 10  # seconds after a kill within which its loss may be met
 
-# What a process may hold at its last quiet point beyond what it held at its first. Lanes are connected again in another
-# order and a thread's heap grows with what it met; a leak grows with the faults, of which there are hundreds.
+# What a process may hold at its last quiet point beyond what it held at its first. After a reset both ends of a session of
+# the control plane may have dialed, and both connections stay; heaps of threads grow with what they met. A leak grows with
+# the faults, of which there are hundreds.
 Allowance = namedtuple("Allowance", "descriptors threads mappings megabytes")
 ALLOWED = Allowance(descriptors=4, threads=0, mappings=12, megabytes=8)
 
@@ -20,7 +21,8 @@ def own_intervals(job):
     """What ranks did themselves, as (kind, begin, end), and how often."""
     kinds = {"allocate": "allocate", "deallocate": "allocate", "split": "split and abort", "abort": "split and abort"}
     done = [(line.text, line.at) for process in job.all for line in process.journal.lines if line.word == "did"]
-    return [(kinds[what], at, at) for what, at in done], Counter(what for what, _ in done)
+    seconds = {(kinds[what], int(at)) for what, at in done}
+    return [(kind, at, at) for kind, at in seconds], Counter(what for what, _ in done)
 
 
 def least_kinds(intervals, start, end):
@@ -104,7 +106,7 @@ def rows_of(job, faults, start, end, broken):
     faults.details["meetings that were reset and held again"] = max(
         sum(line.word == "regrow" for line in process.journal.lines) for process in job.all)
     rows = [row(f"{kind}: times", "times", counts.get(kind, 0), 1, counts.get(kind, 0) >= 1) for kind in KINDS]
-    kinds, moment = least_kinds(faults.intervals + own, start, end)
+    kinds, _ = least_kinds(faults.intervals + own, start, end)
     rows.append(row(f"kinds active in any {WINDOW} s, least", "kinds", kinds, LEAST_KINDS, kinds >= LEAST_KINDS))
     steps = max((process.journal.last_number("step", 0) for process in job.all), default=0)
     rows.append(row("steps, every result right to the bit", "steps", steps, 1, steps >= 1))

@@ -35,7 +35,8 @@ namespace {
 constexpr double kShrinkSeconds = 20;
 constexpr double kGrowSeconds = 30;
 constexpr double kEntrySeconds = 10;  // grow() and join() have so much more, once all have met
-constexpr double kSettleSeconds = 8;
+constexpr double kQuietSeconds = 7;   // after faults: what hung up unheard is given up after three seconds, or six
+constexpr double kSettleSeconds = 12;
 constexpr int kAttempts = 5;    // at growing
 constexpr int kNotTakenIn = 3;  // status of a newcomer
 
@@ -146,7 +147,7 @@ class Rank {
   /// At a point where nothing is under way, on the same communicators each time.
   Status measure_resources() {
     if (Status all = steps_.tidy(); !all) return all;
-    const Resources held = settled_resources(kSettleSeconds);
+    const Resources held = settled_resources(measures_ == 0 ? 0 : kQuietSeconds, kSettleSeconds);
     journal_.write("measured", std::to_string(measures_) + " " + held.to_string());
     journal_.write("descriptors", describe_descriptors());
     std::ofstream(arguments_.journal + ".maps." + std::to_string(measures_))

@@ -62,11 +62,12 @@ Resources count_resources() {
   return {entries("/proc/self/fd") - 1, entries("/proc/self/task"), lines("/proc/self/maps"), resident_kilobytes()};
 }
 
-Resources settled_resources(double seconds) {
+Resources settled_resources(double least, double most) {
   constexpr std::int64_t kPause = 100'000'000;
   constexpr int kEqual = 10;
-  const std::int64_t end = now() + static_cast<std::int64_t>(seconds * 1e9);
+  const std::int64_t end = now() + static_cast<std::int64_t>(most * 1e9);
   ::malloc_trim(0);
+  sleep_for(static_cast<std::int64_t>(least * 1e9));
   Resources last = count_resources();
   for (int equal = 0; equal < kEqual && now() < end;) {
     sleep_for(kPause);

@@ -21,8 +21,9 @@ Resources count_resources();
 /// Returns how many descriptors there are of each kind, such as "2 anon_inode:[eventpoll], 9 socket".
 std::string describe_descriptors();
 
-/// Returns what is held once descriptors and threads have stayed the same for a second, or after `seconds` at most:
-/// connections that were lost come back, and those of strangers end. Memory that was freed is given back first.
-Resources settled_resources(double seconds);
+/// Returns what is held once descriptors and threads have stayed the same for a second, after `least` seconds and
+/// before `most`: connections that were lost come back, and those that nobody has at the other end are given up. Memory
+/// that was freed is given back first.
+Resources settled_resources(double least, double most);
 
 }  // namespace tutti::labs
