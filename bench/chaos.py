@@ -28,14 +28,13 @@ from pathlib import Path
 from chaos_faults import MBIT, Faults
 from chaos_job import Job
 from chaos_schedule import SCRIPTED, hosts_of, print_schedule, schedule
-from chaos_verdict import longest_calls, rows_of
+from chaos_verdict import WARM_STEPS, longest_calls, rows_of
 from lab import LabError, Rails
 
 SKIPPED = 77
 SEEDS, SECONDS = (1, 2, 3), 600
 QUICK_SECONDS = 38  # and starting, calms and the end besides: a minute
 STANDSTILL = 45  # seconds without a word of any rank
-WARM_STEPS = 60
 
 
 class Progress:
@@ -67,7 +66,7 @@ class Run:
         self.start = self.end = time.monotonic()
 
     def whole(self):
-        self._until(lambda: self._job.is_whole() and self.steps() >= WARM_STEPS, 60, "start")
+        self._until(lambda: self._job.is_whole() and self.steps() > WARM_STEPS, 60, "start")
         self._measure()
         self.start = self.end = time.monotonic()
         while self._clock() < self._seconds:

@@ -7,6 +7,7 @@ from chaos_schedule import KINDS
 
 WINDOW = 30  # seconds, in any of which LEAST_KINDS are active
 LEAST_KINDS = 6
+WARM_STEPS = 60  # that a process has done before what it holds is compared
 SLACK = 1.0  # Deadlines::kSlack of chaos_rank
 DEATH_KNOWN = HEARTBEAT + 10  # seconds after a kill within which its loss may be met
 
@@ -78,18 +79,22 @@ def longest_calls(job):
     return found
 
 
+def quiet_points(process):
+    """What a process held at each, once it was warm: what it needs is touched and allocated in its first steps."""
+    steps, found = 0, []
+    for line in process.journal.lines:
+        steps += line.word == "step"
+        if line.word == "measured" and steps >= WARM_STEPS:
+            found.append(list(map(int, line.text.split()))[1:])
+    return found
+
+
 def growth(job):
     """The most that any process held at its last quiet point beyond its first, and how many were compared."""
-    grown, compared = [], 0
-    for process in job.all:
-        measures = [list(map(int, line.text.split()))[1:] for line in process.journal.lines if line.word == "measured"]
-        if len(measures) < 2:
-            continue
-        compared += 1
-        first, last = measures[0], measures[-1]
-        grown.append([after - before for before, after in zip(first, last)])
+    points = [found for found in map(quiet_points, job.all) if len(found) > 1]
+    grown = [[after - before for before, after in zip(found[0], found[-1])] for found in points]
     most = [max(values) for values in zip(*grown)] if grown else [0, 0, 0, 0]
-    return Allowance(most[0], most[1], most[2], most[3] / 1024), compared
+    return Allowance(most[0], most[1], most[2], most[3] / 1024), len(points)
 
 
 def row(what, unit, measured, target, met):

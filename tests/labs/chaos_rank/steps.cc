@@ -112,10 +112,10 @@ Status Steps::run_drawn() {
     case 2:
       return churn();
     case 3:
-      return all_gather(draw_communicator(4), number(0));
+      return all_gather(draw_communicator(4), draw_count(5), number(0));
     case 4:
     case 5:
-      return ring(draw_communicator(4), number(0));
+      return ring(draw_communicator(4), draw_count(5), number(0));
     case 6:
     case 7:
       return polled();
@@ -145,8 +145,7 @@ Status Steps::all_reduce(Communicator& communicator, std::span<float> buffer, st
   return done;
 }
 
-Status Steps::all_gather(Communicator& communicator, std::uint64_t number) {
-  const std::size_t count = draw_count(5);
+Status Steps::all_gather(Communicator& communicator, std::size_t count, std::uint64_t number) {
   const auto own = std::span(ordinary_[0]).first(count);
   fill(own, communicator.rank(), number);
   Status done = deadlines_.hold("all_gather", Limits::kOperation,
@@ -159,10 +158,10 @@ Status Steps::all_gather(Communicator& communicator, std::uint64_t number) {
 }
 
 /// Sends to the right and receives from the left, in a group.
-Status Steps::ring(Communicator& communicator, std::uint64_t number) {
+Status Steps::ring(Communicator& communicator, std::size_t count, std::uint64_t number) {
   const int size = communicator.size();
   const int left = (communicator.rank() + size - 1) % size;
-  const auto sent = std::span(ordinary_[0]).first(draw_count(5));
+  const auto sent = std::span(ordinary_[0]).first(count);
   const auto received = std::span(ordinary_[1]).first(sent.size());
   fill(sent, communicator.rank(), number);
   Status done = deadlines_.hold("send and recv", Limits::kOperation, [&]() -> Status {
@@ -257,16 +256,18 @@ Status Steps::churn() {
 }
 
 Status Steps::tidy() {
-  constexpr std::size_t kElements = 16 * 1024;
   regions_.clear();
-  if (Status all = barrier(); !all) return all;
-  regions_.push_back(std::make_unique<Memory>(kElements, journal_, deadlines_));
-  for (Communicator* each : {&*world_, reversed_.get(), half_.get()})
-    if (Status done = all_reduce(*each, regions_.back()->span(), number(0)); !done) {
-      abandon();
-      return done;
-    }
-  return barrier();
+  Status done = barrier();
+  if (done) regions_.push_back(std::make_unique<Memory>(kMostElements, journal_, deadlines_));
+  for (Communicator* each : {&*world_, reversed_.get(), half_.get()}) {
+    if (done) done = all_reduce(*each, ordinary_[0], number(0));
+    if (done) done = all_gather(*each, kMostElements, number(1));
+    if (done) done = ring(*each, kMostElements, number(2));
+    if (done) done = all_reduce(*each, regions_.back()->span(), number(3));
+  }
+  if (done) done = barrier();
+  if (!done) abandon();
+  return done;
 }
 
 Status Steps::barrier() {

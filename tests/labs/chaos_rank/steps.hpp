@@ -58,8 +58,8 @@ class Steps {
   Communicator& world() { return *world_; }
 
   Status run(std::uint64_t step);
-  /// Frees all memory, but for a region that each communicator has used last: after this all ranks hold the same, and
-  /// peers have given up what they had mapped of the rest.
+  /// Brings this rank into a state that is the same at any time: of regions there is one, which peers have used last
+  /// and so gave up the others, and each communicator has touched all that its largest operations need.
   Status tidy();
 
  private:
@@ -78,8 +78,8 @@ class Steps {
 
   Status run_drawn();
   Status all_reduce(Communicator& communicator, std::span<float> buffer, std::uint64_t number);
-  Status all_gather(Communicator& communicator, std::uint64_t number);
-  Status ring(Communicator& communicator, std::uint64_t number);
+  Status all_gather(Communicator& communicator, std::size_t count, std::uint64_t number);
+  Status ring(Communicator& communicator, std::size_t count, std::uint64_t number);
   Status buckets();
   Status polled();
   Status waited_in_slices();
