@@ -66,6 +66,12 @@ bench-reliability-quick: failover-build ## the same in a minute
 	@cmake --build $(BUILD) -j $(JOBS) --target failover_rank tcp_test
 	@bench/reliability.py $(BUILD) --quick
 
+bench-chaos: chaos-build ## everything at once on a training-like job: 3 seeds of 10 minutes (35 minutes, resumes, root)
+	@bench/chaos.py $(BUILD) $(ARGS)
+
+bench-chaos-quick: chaos-build ## the same in a minute, with a seed that is drawn
+	@bench/chaos.py $(BUILD) --quick $(ARGS)
+
 bench-shares: failover-build ## how two rails share the work of a loop with pauses, when one slows down and recovers (6 minutes, root)
 	@bench/shares.py $(BUILD)
 
@@ -110,6 +116,12 @@ monitor-build:
 
 .PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
 .PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs
+.PHONY: bench-chaos bench-chaos-quick chaos-build
+chaos-build:
+	@scripts/install-deps bench
+	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target chaos_rank
+
 failover-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null

@@ -65,6 +65,27 @@ class Rails:
                 self.do("rate", host, rail, mbit)
 
 
+class BusyLoops:
+    """Processes that use all the time they get. Each ends by itself after `seconds`.
+
+    Each has a session of its own, as other users' work has. In the session of the tests they share an autogroup with
+    them, and then some kernels (seen on 6.18) let that group run for up to 29 s while ksoftirqd and RCU's threads wait:
+    the network stands still, and so does `ip link set`."""
+
+    def __init__(self, count, seconds=1800):
+        self._loops = [subprocess.Popen(["timeout", str(seconds), "bash", "-c", "while :; do :; done"],
+                                        start_new_session=True)
+                       for _ in range(count)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for loop in self._loops:
+            loop.terminate()
+            loop.wait()
+
+
 class Log:
     """What one rank has written so far."""
 

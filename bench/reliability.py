@@ -26,33 +26,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from failover import MB, longest_pause
-from lab import Job, LabError, Rails
+from lab import BusyLoops, Job, LabError, Rails
 from run import Progress
 
 MBIT = 400  # of a rail: two cores carry both with time to spare
 LOST = re.compile(r"lane \d+ to .* is lost")
 BACK = re.compile(r"lane \d+ to .* is back")
-
-
-class BusyLoops:
-    """Processes that use all the time they get. Each ends by itself after `seconds`.
-
-    Each has a session of its own, as other users' work has. In the session of the tests they share an autogroup with
-    them, and then some kernels (seen on 6.18) let that group run for up to 29 s while ksoftirqd and RCU's threads wait:
-    the network stands still, and so does `ip link set`."""
-
-    def __init__(self, count, seconds=1800):
-        self._loops = [subprocess.Popen(["timeout", str(seconds), "bash", "-c", "while :; do :; done"],
-                                        start_new_session=True)
-                       for _ in range(count)]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for loop in self._loops:
-            loop.terminate()
-            loop.wait()
 
 
 class Bench:

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -182,11 +183,44 @@ TEST(PeerMemory, GivesUpARegionThatIsFreedOnceNobodyUsesIt) {
 TEST(Sealed, NobodyChangesTheSizeOfMemoryThatOthersMap) {
   std::byte* const memory = allocate_bytes(kPage);
   const RegionName name = view_of(memory).name;
-  const Fd opened = open_sealed(getpid(), name.descriptor, name.inode, name.bytes).value();
+  const OpenedFile opened = open_sealed(getpid(), name.descriptor, name.inode, name.bytes).value();
   EXPECT_EQ(::ftruncate(opened.get(), 0), -1);
   EXPECT_EQ(errno, EPERM);
   EXPECT_EQ(::ftruncate(opened.get(), 1 << 20), -1);
   EXPECT_TRUE(deallocate(memory));
+}
+
+/// While it lives, this process gets no further descriptor.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit none = before_;
+    lowest_free_ = ::dup(STDERR_FILENO);
+    none.rlim_cur = static_cast<rlim_t>(lowest_free_) + 1;
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() {
+    ::close(lowest_free_);
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  int lowest_free_ = -1;
+};
+
+TEST(Sealed, MemoryOfPeersIsOpenedWhereNoDescriptorIsLeft) {
+  const auto file = create_sealed("test", 4096, Pages::when_touched).value();
+  const NoDescriptors none;
+  ASSERT_LT(::dup(STDERR_FILENO), 0);
+  for (int time = 0; time < 3; ++time) {
+    const auto opened = open_sealed(::getpid(), file.descriptor.get(), file.inode, 4096);
+    ASSERT_TRUE(opened) << opened.error().message;
+  }
+  EXPECT_LT(::dup(STDERR_FILENO), 0) << "it is kept in reserve again";
 }
 
 TEST(Sealed, MemoryThatMayShrinkOrIsTooSmallIsNotMapped) {

@@ -30,7 +30,7 @@ Result<std::byte*> PeerMemory::map(const RegionName& name, std::uint32_t generat
     generation_ = generation;
   }
   if (const auto found = mappings_.find(name.number); found != mappings_.end()) return found->second.mapping.data();
-  Result<Fd> descriptor = open_sealed(pid_, name.descriptor, name.inode, name.bytes);
+  const Result<OpenedFile> descriptor = open_sealed(pid_, name.descriptor, name.inode, name.bytes);
   if (!descriptor) return tl::unexpected(descriptor.error());
   Result<Mapping> mapping = Mapping::of(descriptor->get(), name.bytes);
   if (!mapping) return tl::unexpected(mapping.error());

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <mutex>
 #include <string>
+
+#include "base/per_process.hpp"
 
 namespace tutti {
 namespace {
@@ -16,9 +19,37 @@ constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string path_of(pid_t pid, int descriptor) { return fmt::format("/proc/{}/fd/{}", pid, descriptor); }
 
+/// A descriptor that this process holds to have one when there is no other. Thread-safe. Another thread may take what
+/// is given up before open() does; then opening fails, as it would have without a reserve.
+class DescriptorReserve {
+ public:
+  void fill() {
+    const std::lock_guard lock(mutex_);
+    if (!held_) held_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  Fd open(const std::string& path) {
+    Fd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (opened || errno != EMFILE) return opened;
+    const std::lock_guard lock(mutex_);
+    held_.reset();
+    return Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  }
+
+ private:
+  std::mutex mutex_;
+  Fd held_;
+};
+
 }  // namespace
 
+OpenedFile::~OpenedFile() {
+  if (!descriptor_) return;
+  descriptor_.reset();
+  of_process<DescriptorReserve>().fill();
+}
+
 Result<SealedFile> create_sealed(const char* name, std::size_t bytes, Pages pages) {
+  of_process<DescriptorReserve>().fill();
   SealedFile file;
   file.descriptor = Fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int descriptor = file.descriptor.get();
@@ -38,10 +69,10 @@ Result<SealedFile> create_sealed(const char* name, std::size_t bytes, Pages page
   return file;
 }
 
-Result<Fd> open_sealed(pid_t pid, int descriptor, std::uint64_t inode, std::size_t bytes) {
+Result<OpenedFile> open_sealed(pid_t pid, int descriptor, std::uint64_t inode, std::size_t bytes) {
   const std::string path = path_of(pid, descriptor);
-  Fd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!opened) return system_error(fmt::format("opening shared memory of process {} ({})", pid, path));
+  OpenedFile opened(of_process<DescriptorReserve>().open(path));
+  if (opened.get() < 0) return system_error(fmt::format("opening shared memory of process {} ({})", pid, path));
   struct stat info {};
   if (::fstat(opened.get(), &info) != 0) return system_error("fstat of shared memory");
   if (info.st_ino != inode)

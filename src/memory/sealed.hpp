@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/fd.hpp"
 
@@ -25,9 +26,23 @@ struct SealedFile {
 /// Creates zeroed memory of `bytes` bytes. `name` shows in /proc.
 Result<SealedFile> create_sealed(const char* name, std::size_t bytes, Pages pages);
 
+/// A file of another process, open for as long as it takes to map it.
+class OpenedFile {
+ public:
+  explicit OpenedFile(Fd descriptor) : descriptor_(std::move(descriptor)) {}
+  ~OpenedFile();
+  OpenedFile(OpenedFile&&) noexcept = default;
+  OpenedFile& operator=(OpenedFile&&) = delete;
+  int get() const { return descriptor_.get(); }
+
+ private:
+  Fd descriptor_;
+};
+
 /// Opens descriptor `descriptor` of process `pid`. Refuses a file that has another inode, is smaller than `bytes`, or
-/// could become so.
-Result<Fd> open_sealed(pid_t pid, int descriptor, std::uint64_t inode, std::size_t bytes);
+/// could become so. Where the process has no descriptor left, takes the one that it keeps in reserve since it made its
+/// first sealed file: a call of a communicator that exists must not fail for want of one.
+Result<OpenedFile> open_sealed(pid_t pid, int descriptor, std::uint64_t inode, std::size_t bytes);
 
 /// Returns whether descriptor `descriptor` of process `pid` is still the file with this inode.
 bool is_open(pid_t pid, int descriptor, std::uint64_t inode);

@@ -17,7 +17,7 @@ clean() {
   [ -n "$folder" ] && rm -rf "$folder"
 }
 
-# Each ends by itself after a while, whatever becomes of this script, and has a session of its own: bench/reliability.py
+# Each ends by itself after a while, whatever becomes of this script, and has a session of its own: bench/lab.py
 # says why.
 start_busy_loops() {
   local number

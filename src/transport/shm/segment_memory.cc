@@ -130,7 +130,7 @@ Result<std::shared_ptr<SegmentMemory>> SegmentMemory::create(std::size_t bytes, 
 }
 
 Result<std::shared_ptr<SegmentMemory>> SegmentMemory::attach(const SegmentName& name) {
-  Result<Fd> descriptor = open_sealed(name.pid, name.descriptor, name.inode, name.offset + name.bytes);
+  const Result<OpenedFile> descriptor = open_sealed(name.pid, name.descriptor, name.inode, name.offset + name.bytes);
   if (!descriptor) return tl::unexpected(descriptor.error());
   const Result<std::byte*> data = map(descriptor->get(), name.offset, name.bytes);
   if (!data) return tl::unexpected(data.error());
@@ -175,6 +175,8 @@ bool SegmentMemory::count_out() const {
 
 /// Discounts processes that have ended. Returns whether nobody has the segment any more.
 bool SegmentMemory::is_unused() const {
+  // The last user has removed the pages, and the count with them.
+  if (head_at(data_).nonce.load(std::memory_order_acquire) == 0) return true;
   std::atomic<std::uint32_t>& users = head_at(data_).users;
   if (users.load(std::memory_order_acquire) == kGivenUp) return true;
   for (AttachedProcess& place : attached_processes(data_, ranks_)) {

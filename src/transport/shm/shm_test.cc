@@ -8,8 +8,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -189,6 +191,27 @@ TEST(Segment, StaysAsItIsUntilItsLastUserIsGone) {
   attached.reset();
   EXPECT_EQ(blocks_of(keeps_file.name()), before) << "the last one removes the pages";
   EXPECT_EQ(Segment::attach(name).error().code, ErrorCode::rank_died);
+}
+
+int mapped_segments() {
+  int count = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) count += line.find("tutti-segments") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+TEST(Segment, IsUnmappedByItsOwnerWithTheNextOnceItsLastUserIsGone) {
+  const Segment keeps_file = Segment::create(2).value();
+  { const Segment clears_up = Segment::create(2).value(); }
+  const int before = mapped_segments();
+  std::optional<Segment> owned = Segment::create(2).value();
+  SegmentName name = owned->name();
+  name.process ^= 1;  // as another process sees it
+  std::optional<Segment> attached = Segment::attach(name).value();
+  owned.reset();
+  attached.reset();  // removes the pages, and with them the count of users
+  const Segment next = Segment::create(2).value();
+  EXPECT_EQ(mapped_segments(), before + 1);
 }
 
 TEST(Segment, OfWhichAUserWasKilledIsRemovedWithTheNext) {
