@@ -553,7 +553,8 @@ void SimulatedJob::stop_process(Rank& rank, Time duration, int tries) {
 void SimulatedJob::check_end() {
   for (std::size_t number = 0; number < ranks_.size(); ++number) {
     const Process& process = *ranks_[number].process;
-    if (process.dead) continue;
+    // One that could start no thread to close a job keeps what it has, and says so.
+    if (process.dead || process.lacked_threads) continue;
     // A store at which not all ranks have come stays until its process exits: listeners, an epoll and an eventfd.
     const int allowed = number == 0 ? 5 : 0;
     if (process.descriptors > allowed)

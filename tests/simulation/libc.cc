@@ -231,6 +231,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   Process& process = Kernel::process();
   if (process.thread_failures > 0) {
     --process.thread_failures;
+    process.lacked_threads = true;
     return EAGAIN;
   }
   *thread = kernel->start_thread(process, "thread", [=] { body(argument); }).fiber->self();
