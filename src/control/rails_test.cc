@@ -206,6 +206,29 @@ TEST(RailsRules, AConnectionThatBreaksThemEndsAndTheSessionGoesOn) {
   EXPECT_TRUE(control->alive(1));
 }
 
+// Attempts that were under way while a process stood still may all succeed.
+TEST(RailsRules, OfManyConnectionsThatCarryASessionTheLowerProcessKeepsTheTwoNewest) {
+  auto control = Control::start("secret", on_loopback("here", 20)).value();
+  ControlPeer other;
+  other.id = ProcessId::random();
+  const Fd nobody = listen_on(loopback(4)).value();
+  other.addresses = {local_address(nobody.get()).value()};
+  Record<std::string> messages;
+  control->on_message(kTopic, [&](int, std::span<const std::byte> bytes) { messages.add(text_of(bytes)); });
+  std::vector<Impostor> connections;
+  for (int i = 0; i < 5; ++i) connections.emplace_back(other.id);
+  connections[0].connect(control->self());
+  ASSERT_TRUE(control->join({control->self(), other}, 0, Deadline::in(5)));
+  const auto begun = Clock::now();
+  for (std::size_t i = 1; i < connections.size(); ++i) connections[i].connect(control->self());
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(connections[i].is_hung_up_on()) << "connection " << i;
+  EXPECT_LT(seconds_since(begun), 5) << "not because they are silent";
+  connections[3].say(1, "one");
+  connections[4].say(2, "two");
+  ASSERT_TRUE(messages.wait_for_count(2));
+  EXPECT_TRUE(control->alive(1));
+}
+
 // A listener that nobody accepts from: connections open, and nothing comes.
 TEST(RailsDeath, OfAProcessWithADeadAddressIsKnownWithinASecond) {
   const Fd dead = listen_on(loopback(4)).value();

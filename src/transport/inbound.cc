@@ -11,6 +11,8 @@ namespace {
 
 // More links than any job has; a peer that opens more is broken.
 constexpr std::size_t kAwaitedLimit = 1 << 16;
+// What is forgotten beyond is missed only where the close frame was lost as well.
+constexpr std::size_t kClosedLimit = 1 << 12;
 
 }  // namespace
 
@@ -74,20 +76,27 @@ std::unique_ptr<RecvLink> Inbound::open(const std::shared_ptr<Inbound>& self, co
   auto link = std::make_unique<Link>(self, id);
   const std::lock_guard lock(self->context_.mutex);
   self->links_[id] = link.get();
+  self->closed_.erase(id);
   link->opened = self->awaited_.erase(id) != 0;
   self->maybe_ack(*link, true);
   return link;
 }
 
-// The close frame says that the sender need not wait for acknowledgements any more.
+// The close frame says that the sender need not wait for acknowledgements any more. If it is lost, or there is no lane,
+// the sender hears of it when it opens the link again or sends a chunk again.
 void Inbound::close(const Link& link) {
   const auto found = links_.find(link.id);
   if (found != links_.end() && found->second == &link) links_.erase(found);
   std::erase(touched_, &link);
   for (const LaneEntry* each : lanes_.live()) each->live->forget_incoming(link.id);
-  if (!link.opened || lanes_.empty()) return;
-  Lane& lane = lanes_.best();
-  lane.post(header_for(lane, FrameType::close, link.id), nullptr, true);
+  if (!link.opened) return;
+  if (closed_.size() >= kClosedLimit) closed_.clear();
+  closed_.insert(link.id);
+  if (!lanes_.empty()) send_close(lanes_.best(), link.id);
+}
+
+void Inbound::send_close(Lane& lane, const LinkId& id) {
+  lane.post(header_for(lane, FrameType::close, id), nullptr, true);
 }
 
 void Inbound::lane_lost(const Lane& lane) {
@@ -115,9 +124,12 @@ Result<std::byte*> Inbound::begin(Lane& lane, const FrameHeader& header) {
   return found->second->state.begin(lane.index(), header);
 }
 
-void Inbound::on_data(const Lane& lane, const FrameHeader& header) {
+void Inbound::on_data(Lane& lane, const FrameHeader& header) {
   const auto found = links_.find(header.link);
-  if (found == links_.end()) return;
+  if (found == links_.end()) {
+    if (closed_.contains(header.link)) send_close(lane, header.link);
+    return;
+  }
   Link& link = *found->second;
   link.state.complete(lane.index(), header.sequence);
   link.record->transferred.set(link.state.received());
@@ -132,6 +144,10 @@ Status Inbound::on_open(Lane& lane, const LinkId& id) {
     send_ack(*found->second, lane);
     return {};
   }
+  if (closed_.contains(id)) {
+    send_close(lane, id);
+    return {};
+  }
   if (awaited_.size() >= kAwaitedLimit) return fail(ErrorCode::refused, "too many links opened");
   awaited_.insert(id);
   return {};
@@ -139,6 +155,7 @@ Status Inbound::on_open(Lane& lane, const LinkId& id) {
 
 void Inbound::on_close(const LinkId& id) {
   awaited_.erase(id);
+  closed_.erase(id);
   const auto found = links_.find(id);
   if (found != links_.end()) found->second->opened = false;
 }

@@ -26,7 +26,7 @@ class Inbound {
   void resend_acks();
   /// Returns where the payload of a frame goes; null: nowhere.
   Result<std::byte*> begin(Lane& lane, const FrameHeader& header);
-  void on_data(const Lane& lane, const FrameHeader& header);
+  void on_data(Lane& lane, const FrameHeader& header);
   Status on_open(Lane& lane, const LinkId& id);
   void on_close(const LinkId& id);
   /// The lane named there is out of use at this end: reports what has come, and then that the lane is fenced.
@@ -44,6 +44,7 @@ class Inbound {
   void maybe_ack(Link& link, bool settled);
   void ack_all(Lane& lane);
   void send_ack(Link& link, Lane& lane);
+  void send_close(Lane& lane, const LinkId& id);
 
   PeerContext& context_;
   LanePool& lanes_;
@@ -51,6 +52,7 @@ class Inbound {
   Lane* latest_ = nullptr;  // the lane read last: acknowledgements go back on it
   std::unordered_map<LinkId, Link*> links_;
   std::unordered_set<LinkId> awaited_;  // the sender has opened them, we have not
+  std::unordered_set<LinkId> closed_;   // by us, and not by the sender: it may not have heard of it
   std::vector<Link*> touched_;          // received something since they were last acknowledged
 };
 

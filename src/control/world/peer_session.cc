@@ -75,7 +75,7 @@ void PeerSession::open(Id id) {
   refused_since_.reset();
   opinion_.heard();
   if (!detour) addresses_.note_connection(world_.connections.remote(id));
-  drop_silent_links();
+  drop(links_.silent_ones());
   if (!std::exchange(begun_, true)) {
     world_.owner.session_began(*this);
     for (const Frame& frame : std::exchange(pending_, {})) entrust(frame);
@@ -149,12 +149,18 @@ void PeerSession::link_ended(Id id, const std::string& why) {
   dial_->hasten(now + delay);
 }
 
-void PeerSession::drop_silent_links() {
-  for (const Id id : links_.silent_ones()) {
+void PeerSession::drop(const std::vector<Id>& links) {
+  for (const Id id : links) {
     world_.connections.close(id);
     world_.processes_by_connection.erase(id);
     links_.remove(id);
   }
+}
+
+// A process that stood still answers all attempts to connect to it that were made meanwhile. The lower of the two
+// decides: if each kept others, none would be left.
+void PeerSession::drop_surplus_links() {
+  if (world_.self < process_ && !links_.are_silent()) drop(links_.surplus());
 }
 
 // Proof of half a death. What the process said last may have been goodbye.
@@ -262,7 +268,8 @@ void PeerSession::beat() {
     return lose(with_trouble(fmt::format("silent for {:.1f} s", unheard), trouble_), Certainty::presumed);
   if (links_.session().overflowed() && links_.are_silent())
     return lose(fmt::format("it is silent, and {} MB wait for it", Session::kLimit >> 20), Certainty::presumed);
-  drop_silent_links();
+  drop(links_.silent_ones());
+  drop_surplus_links();
   keep_lifeline();
   if (links_.are_silent() && !dial_) {
     log::info("process {} is silent for {:.1f} s, another connection is opened", process_, unheard);

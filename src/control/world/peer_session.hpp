@@ -132,7 +132,8 @@ class PeerSession {
  private:
   PeerDial::Situation situation() const { return {begun_, end_.is_watched(), world_.joined || begun_}; }
   bool is_lifeline(Id id) const;
-  void drop_silent_links();
+  void drop(const std::vector<Id>& links);
+  void drop_surplus_links();
   void link_ended(Id id, const std::string& why);
   void stream_ended();
   void misbehaved(Id id);

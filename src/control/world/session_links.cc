@@ -56,6 +56,15 @@ std::vector<SessionLinks::Id> SessionLinks::silent_ones() const {
   return silent;
 }
 
+std::vector<SessionLinks::Id> SessionLinks::surplus() const {
+  constexpr std::size_t kEnough = 2;
+  std::vector<Id> direct;
+  for (const OpenLink& link : links_)
+    if (!link.detour) direct.push_back(link.id);
+  direct.resize(direct.size() - std::min(direct.size(), kEnough));
+  return direct;
+}
+
 void SessionLinks::read_now() {
   for (const OpenLink& link : std::vector(links_)) connections_.read_now(link.id);
 }

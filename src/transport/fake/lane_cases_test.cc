@@ -77,6 +77,7 @@ class Stream {
   bool all_acked() { return send_->released() == send_->sent(); }
   std::uint64_t sent() const { return send_->sent(); }
   void close_sender() { send_.reset(); }
+  void close_receiver() { recv_.reset(); }
   void expect() { recv_->expect(nullptr, memory_.size(), kTag); }
   bool take() {
     if (!recv_->poll()) return false;
@@ -240,6 +241,43 @@ TEST(LaneCases, WhatHadComeOnALostLaneIsNotSentAgain) {
   EXPECT_TRUE(two.until([&] { return stream.all_acked(); }));
   EXPECT_GT(two.network.carried(0), before);
   EXPECT_EQ(two.network.carried(1) + two.network.carried(2), 0u);
+}
+
+/// The receiver has taken a chunk, and the sender has not heard of it.
+void take_unheard(Two& two, Stream& stream) {
+  stream.expect();
+  stream.expect();
+  ASSERT_TRUE(two.until([&] { return stream.offer(); }));
+  ASSERT_TRUE(two.until([&] { return stream.take(); }));
+  ASSERT_TRUE(two.until([&] { return stream.all_acked(); }));
+  two.network.block(*two.other, 0);
+  two.network.block(*two.other, 1);
+  ASSERT_TRUE(stream.offer());
+  ASSERT_TRUE(two.until([&] { return stream.take(); }, kAtOnce));
+  ASSERT_FALSE(stream.all_acked());
+}
+
+TEST(LaneCases, ASenderHearsOfALinkThatWasClosedWhileThereWasNoLane) {
+  Two two(1);
+  Stream stream(*two.one, *two.other, 1900);
+  take_unheard(two, stream);
+  two.network.cut(0);
+  ASSERT_TRUE(two.until([&] { return two.other->lanes().empty(); }));
+  stream.close_receiver();
+  two.network.unblock_all();
+  EXPECT_TRUE(two.until([&] { return stream.all_acked(); }));
+}
+
+TEST(LaneCases, ASenderHearsOfALinkThatWasClosedOnALaneThatIsLost) {
+  for (const std::uint32_t lost : {0, 1}) {
+    Two two(2);
+    Stream stream(*two.one, *two.other, 1900);
+    take_unheard(two, stream);
+    stream.close_receiver();
+    two.network.cut(lost);
+    two.network.unblock_all();
+    EXPECT_TRUE(two.until([&] { return stream.all_acked(); })) << "lane " << lost;
+  }
 }
 
 TEST(LaneCases, CopiedChunksComeThoughTheirSenderIsGone) {
