@@ -12,10 +12,10 @@ SLACK = 1.0  # Deadlines::kSlack of chaos_rank
 DEATH_KNOWN = HEARTBEAT + 10  # seconds after a kill within which its loss may be met
 
 # What a process may hold at its last quiet point beyond what it held at its first. After a reset both ends of a session of
-# the control plane may have dialed, and both connections stay; heaps of threads grow with what they met. A leak grows with
-# the faults, of which there are hundreds.
+# the control plane may have dialed, and both connections stay; a lifeline whose other end is gone stays, too. There are
+# three peers. Heaps of threads grow with what they met. A leak grows with the faults, of which there are hundreds.
 Allowance = namedtuple("Allowance", "descriptors threads mappings megabytes")
-ALLOWED = Allowance(descriptors=4, threads=0, mappings=12, megabytes=8)
+ALLOWED = Allowance(descriptors=6, threads=0, mappings=12, megabytes=8)
 
 
 def own_intervals(job):

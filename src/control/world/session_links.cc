@@ -58,10 +58,14 @@ std::vector<SessionLinks::Id> SessionLinks::silent_ones() const {
 
 std::vector<SessionLinks::Id> SessionLinks::surplus() const {
   constexpr std::size_t kEnough = 2;
-  std::vector<Id> direct;
-  for (const OpenLink& link : links_)
-    if (!link.detour) direct.push_back(link.id);
+  std::vector<Id> direct, detours;
+  bool hears_directly = false;
+  for (const OpenLink& link : links_) {
+    (link.detour ? detours : direct).push_back(link.id);
+    hears_directly |= !link.detour && loop_.now() - link.last_heard <= silence_;
+  }
   direct.resize(direct.size() - std::min(direct.size(), kEnough));
+  if (hears_directly) direct.insert(direct.end(), detours.begin(), detours.end());
   return direct;
 }
 

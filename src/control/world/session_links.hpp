@@ -42,7 +42,8 @@ class SessionLinks {
   bool are_silent() const { return seconds_unheard() > silence_; }
   /// Returns those that are silent while others are not.
   std::vector<Id> silent_ones() const;
-  /// Returns those without a detour that are older than the two newest of these: one from each end is enough.
+  /// Returns those that are not needed: of connections without a detour all but the two newest, since one from each end
+  /// is enough, and detours where one of these is not silent.
   std::vector<Id> surplus() const;
   /// Takes in what has come on them already.
   void read_now();
