@@ -85,6 +85,10 @@ void emit_binomial(PartBuilder& part) {
       return binomial_gather(part, place);
     case Collective::scatter:
       return binomial_scatter(part, place);
+    case Collective::all_reduce:
+    case Collective::barrier:
+      tree_reduce(part, place.links(), input(0), output(0));
+      return tree_broadcast(part, place.links(), output(0), output(0));
     default:
       return tree_reduce(part, place.links(), input(0), output(0));
   }
@@ -157,7 +161,9 @@ void emit_double_tree(PartBuilder& part, const std::vector<int>& order) {
 
 }  // namespace
 
-bool binomial_supports(Collective collective, const Layout&) { return has_root(collective); }
+bool binomial_supports(Collective collective, const Layout&) {
+  return has_root(collective) || collective == Collective::all_reduce || collective == Collective::barrier;
+}
 
 Result<Program> make_binomial(Collective collective, const Layout& layout, const AlgorithmOptions& options) {
   return assemble({.name = "binomial", .shape = shape_of(collective, layout, options), .emit = emit_binomial},

@@ -105,6 +105,21 @@ TEST(Select, StagesWhatIsLargeAndLetsMappedMemoryBeTouched) {
   }
 }
 
+TEST(Select, SendsSmallMessagesOfManyRanksOfAHostAlongATree) {
+  CallContext context;
+  context.bytes = 24;
+  for (const Collective collective : {Collective::all_reduce, Collective::barrier}) {
+    context.collective = collective;
+    context.rank_order = false;
+    context.ranks = 32;
+    EXPECT_EQ(select(context, {}).algorithm, "oneshot") << name_of(collective);
+    context.ranks = 64;
+    EXPECT_EQ(select(context, {}).algorithm, "binomial") << name_of(collective);
+    context.rank_order = true;
+    EXPECT_EQ(select(context, {}).algorithm, "oneshot") << "a tree does not reduce in rank order";
+  }
+}
+
 TEST(Select, ReducesInRankOrderWhereAsked) {
   CallContext context;
   context.ranks = 16;
