@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/fd.hpp"
@@ -31,10 +33,23 @@ bool is_written(int descriptor) {
   return false;
 }
 
+namespace {
+
+/// Returns whether a process with the number with which the name of a recording begins lives. One of another container
+/// may live and not be seen: ask the recording itself then.
+bool lives(const std::string& name) {
+  const int pid = std::atoi(name.c_str());
+  return pid > 0 && (::kill(pid, 0) == 0 || errno != ESRCH);
+}
+
+}  // namespace
+
+// A recording of a process that lives is not opened: of a thousand processes that start together, each finds those of
+// all others.
 void remove_orphans(const std::string& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() != kSuffix) continue;
+    if (entry.path().extension() != kSuffix || lives(entry.path().filename())) continue;
     const Fd file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (file && !is_written(file.get())) ::unlink(entry.path().c_str());
   }
