@@ -208,6 +208,8 @@ void StoreLoop::answer(StoreConnection& connection, std::shared_ptr<const Blob> 
   connection.tells_size = false;
   connection.phase = Phase::answering;
   set_deadline(connection, kAnswerSeconds);
+  // A process that waits for a core takes its answer late; its kernel counts as silent meanwhile, since it has no room.
+  (void)watch_silence(connection.socket.get(), kAnswerSeconds);
 }
 
 void StoreLoop::set_deadline(StoreConnection& connection, double seconds) {

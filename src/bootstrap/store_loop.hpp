@@ -30,7 +30,7 @@ struct StoreProgress {
 class StoreLoop final : private Connector::Owner {
  public:
   static constexpr double kRequestSeconds = 5;  // to prove the secret and ask to join
-  static constexpr double kAnswerSeconds = 30;  // to take the answer
+  static constexpr double kAnswerSeconds = 60;  // to take the answer
 
   static Result<std::unique_ptr<StoreLoop>> make(std::vector<Fd> listeners, const JobKey& key, int doorbell,
                                                  std::shared_ptr<StoreProgress> progress, Sockets& sockets,

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -48,14 +49,13 @@ Result<std::size_t> ControlConnection::advance(const Receive& receive) {
 Result<std::size_t> ControlConnection::read(const Receive& receive) {
   std::size_t total = 0;
   for (std::size_t reads = 0; reads < kReadsPerTurn; ++reads) {
-    const std::size_t before = input_.size();
-    input_.resize(before + kReadBytes);
-    const auto got = recv_some(socket_.get(), std::span(input_).subspan(before));
-    input_.resize(before + (got ? *got : 0));
+    std::array<std::byte, kReadBytes> bytes;  // not cleared: most of it stays unused
+    const auto got = recv_some(socket_.get(), bytes);
     if (!got) ended_in_order_ = peer_ended_stream(socket_.get());
     if (!got) return got;
     if (*got == 0) break;
     total += *got;
+    input_.insert(input_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(*got));
     if (auto parsed = parse(receive); !parsed) return tl::unexpected(parsed.error());
   }
   return total;

@@ -11,8 +11,9 @@ ControlConnections::~ControlConnections() {
   while (!open_.empty()) close(open_.begin()->first);
 }
 
-Result<ControlConnections::Id> ControlConnections::dial(const Route& route, const Greeting& greeting, double seconds) {
-  const auto id = connector_.dial(route, greeting.encode(), {seconds, seconds});
+Result<ControlConnections::Id> ControlConnections::dial(const Route& route, const Greeting& greeting,
+                                                        Connector::DialTimes times) {
+  const auto id = connector_.dial(route, greeting.encode(), times);
   if (id) dials_[*id] = {greeting, route};
   return id;
 }

@@ -53,7 +53,7 @@ class ControlConnections final : private Connector::Owner {
   /// Accepts nobody any more, and drops those who have not proven themselves.
   void stop_listening() { connector_.stop_listening(); }
 
-  Result<Id> dial(const Route& route, const Greeting& greeting, double seconds);
+  Result<Id> dial(const Route& route, const Greeting& greeting, Connector::DialTimes times);
   void answer(Id id, Connector::Answer answer) { connector_.answer(id, std::move(answer)); }
   void queue(Id id, std::span<const std::byte> frame);
   /// Of an open connection: where it leads to or comes from.

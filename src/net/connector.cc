@@ -13,6 +13,7 @@ namespace tutti {
 namespace {
 
 constexpr int kAcceptsPerTurn = 64;      // so that a flood of newcomers does not starve those who are in
+constexpr double kProvenSeconds = 60;    // to greet, for who has proven itself
 constexpr double kCrowdedPause = 0.005;  // seconds until those who wait are looked at again,
 constexpr double kExhaustedPause = 0.1;  // and the same without a descriptor for them
 
@@ -50,7 +51,7 @@ void Connector::stop_listening() {
   }
   std::vector<Id> unproven;
   for (const auto& [id, pending] : pending_)
-    if (!pending->dialed && !pending->greeted) unproven.push_back(id);
+    if (!pending->dialed && !pending->greeted) unproven.push_back(id);  // some have proven themselves
   for (const Id id : unproven) remove(id);
 }
 
@@ -76,7 +77,7 @@ void Connector::accept_some(std::size_t listener) {
 
 std::optional<Connector::Id> Connector::oldest_unproven() const {
   const auto oldest = std::find_if(pending_.begin(), pending_.end(),
-                                   [](const auto& each) { return !each.second->dialed && !each.second->greeted; });
+                                   [](const auto& each) { return !each.second->dialed && !each.second->proven; });
   if (oldest == pending_.end()) return std::nullopt;
   return oldest->first;
 }
@@ -148,16 +149,23 @@ void Connector::advance(Id id) {
   const bool was_connecting = pending->connection.stage() == Stage::connecting;
   const auto stage = pending->connection.advance();
   if (!stage) return give_up(id, stage.error(), pending->connection.failure());
+  if (!pending->dialed && !pending->proven && pending->connection.is_proven()) note_proof(*pending);
   if (*stage == Stage::done) return finish(id);
   if (*stage == Stage::greeted && !pending->greeted) return judge(id);
   if (was_connecting && *stage != Stage::connecting) pending->deadline = loop_.now() + pending->greeting_seconds;
   loop_.change(pending->watch, pending->connection.events());
 }
 
+// It belongs to the job, and greets as soon as it gets a core: it is no longer held to the time of strangers.
+void Connector::note_proof(Pending& pending) {
+  pending.proven = true;
+  --unproven_;
+  pending.deadline = std::max(pending.deadline, loop_.now() + kProvenSeconds);
+}
+
 void Connector::judge(Id id) {
   Pending& pending = *find(id);
   pending.greeted = true;
-  --unproven_;
   pending.deadline = EventLoop::kNever;
   pending.arrival = {pending.connection.received(), pending.connection.remote(), pending.connection.is_local()};
   answer(id, owner_.greeted(id, pending.arrival));
@@ -222,7 +230,7 @@ void Connector::close(Id id) {
 
 std::unique_ptr<Connector::Pending> Connector::remove(Id id) {
   auto removed = std::move(pending_.extract(id).mapped());
-  if (!removed->dialed && !removed->greeted) --unproven_;
+  if (!removed->dialed && !removed->proven) --unproven_;
   loop_.unwatch(removed->watch);
   return removed;
 }

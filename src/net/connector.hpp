@@ -3,7 +3,7 @@
 // the socket of each connection that is made; a greeting that is for another process can be passed on to it
 // (relays.hpp).
 //
-// Whoever has not proven itself and greeted is bounded in time and in number: each connector holds a share of the
+// Whoever has not proven itself is bounded in time and in number: each connector holds a share of the
 // process's descriptors at most, and the oldest goes first, once it has had the time that an honest peer needs. Until
 // then newcomers wait in the kernel's queue. What is dropped is logged, at most one line a second.
 //
@@ -79,7 +79,7 @@ class Connector {
   struct Options {
     Purpose purpose = Purpose::control;
     JobKey key;
-    double patience = 5;               // seconds for an arrival to prove itself and greet
+    double patience = 5;               // seconds for an arrival to prove itself
     std::size_t greeting_limit = 256;  // bytes
     Sockets* sockets = &kernel_sockets();
   };
@@ -121,7 +121,8 @@ class Connector {
   /// Ends what is late, and listens again after a pause. Returns when to be called again.
   double tick();
 
-  /// How many connections may be open that have not greeted: an eighth of the process's descriptors, 16 to 1,024.
+  /// How many connections may be open that have not proven themselves: an eighth of the process's descriptors, 16 to
+  /// 1,024.
   static std::size_t unproven_limit();
   static constexpr double kFairSeconds = 0.3;  // that each of them has
 
@@ -134,6 +135,7 @@ class Connector {
     double deadline = 0;
     double greeting_seconds = 0;  // dialed: the deadline once the host has answered
     bool dialed = false;
+    bool proven = false;   // accepted: it knows the secret
     bool greeted = false;  // and the owner knows
     bool refused = false;
     Arrival arrival;
@@ -153,6 +155,7 @@ class Connector {
   void on_events(Id id, std::uint32_t events);
   void pause_listening(double seconds);
   void advance(Id id);
+  void note_proof(Pending& pending);
   void judge(Id id);
   void finish(Id id);
   void give_up(Id id, const Error& why, ConnectFailure kind);

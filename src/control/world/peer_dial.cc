@@ -52,14 +52,18 @@ void PeerDial::begin_round(const Situation& situation) {
   detours_ += count;
 }
 
-double PeerDial::patience(const Situation& situation) const {
-  return is_first_contact(situation) ? kAttemptSeconds
-                                     : std::min(kAttemptSeconds, kAttemptPart * target_.heartbeat_timeout);
+Connector::DialTimes PeerDial::patience(const Situation& situation) const {
+  if (is_slow_start(situation)) return {kAttemptSeconds, slow_start(target_.heartbeat_timeout)};
+  const double seconds = is_first_contact(situation)
+                             ? kAttemptSeconds
+                             : std::min(kAttemptSeconds, kAttemptPart * target_.heartbeat_timeout);
+  return {seconds, seconds};
 }
 
 // How long after an attempt the next one begins.
 double PeerDial::stagger(const DialStep& step, const Situation& situation) const {
-  if (is_first_contact(situation)) return patience(situation);
+  if (is_slow_start(situation)) return slow_start(target_.heartbeat_timeout);
+  if (is_first_contact(situation)) return kAttemptSeconds;
   const std::size_t addresses = target_.addresses.all().size();
   const std::size_t sharing = step.address ? addresses : std::max<std::size_t>(1, round_.size() - addresses);
   return std::min(kStaggerSeconds, kRoundPart * target_.heartbeat_timeout / static_cast<double>(sharing));

@@ -44,6 +44,10 @@ class PeerDial {
     Error error;
   };
 
+  /// Returns the seconds that a process of this host has to answer while a world comes together. One that lives is only
+  /// slow then, and further attempts would make all of them slower.
+  static double slow_start(double heartbeat_timeout) { return 1.5 * heartbeat_timeout; }
+
   /// The first attempt is due after `delay` seconds.
   PeerDial(ControlConnections& connections, const AddressBook& book, const Target& target, const Situation& situation,
            double now, double delay);
@@ -86,7 +90,9 @@ class PeerDial {
   void begin_round(const Situation& situation);
   void plan_next(const DialStep& last, const Situation& situation, double now);
   bool is_first_contact(const Situation& situation) const { return !situation.known && round_.size() == 1; }
-  double patience(const Situation& situation) const;
+  /// Its end would be seen, and it has not ended: it starts slowly, as many processes on few cores do.
+  static bool is_slow_start(const Situation& s) { return s.watched && !s.known && !s.has_detours; }
+  Connector::DialTimes patience(const Situation& situation) const;
   double stagger(const DialStep& step, const Situation& situation) const;
 
   ControlConnections& connections_;

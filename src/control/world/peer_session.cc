@@ -46,8 +46,9 @@ void PeerSession::set_neighbour(bool neighbour) {
   watch();
   if (!living_ || begun_ || dial_) return;
   if (world_.self < process_) return start_dial(0);
-  // The lower one dials; but it may be dead with all who could have told.
-  start_dial(std::min(kExpectSeconds, world_.heartbeat_timeout / 2));
+  // The lower one dials; but it may be dead with all who could have told, unless its end would be seen here.
+  start_dial(end_.is_watched() ? PeerDial::slow_start(world_.heartbeat_timeout)
+                               : std::min(kExpectSeconds, world_.heartbeat_timeout / 2));
 }
 
 void PeerSession::post(Frame frame) {
@@ -177,7 +178,8 @@ void PeerSession::keep_lifeline() {
   if (!lifelines_.empty() || world_.self > process_ || world_.goodbye) return;
   const SocketAddress* const address = connected_at();
   if (address == nullptr || world_.book.share_host(world_.self, process_)) return;
-  const auto dialed = world_.connections.dial(Route::to(*address), {world_.id, info_.id, true}, kLifelineSeconds);
+  const auto dialed =
+      world_.connections.dial(Route::to(*address), {world_.id, info_.id, true}, {kLifelineSeconds, kLifelineSeconds});
   if (dialed) open_lifeline(*dialed);
 }
 

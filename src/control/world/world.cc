@@ -11,6 +11,8 @@
 namespace tutti {
 namespace {
 
+// Seconds in which goodbyes are gathered before neighbours are drawn again: at the end of a job all leave at once.
+constexpr double kOverlayPause = 0.1;
 constexpr double kBeatPart = 0.1;  // of the time after which a silent process is dead
 
 std::vector<std::byte> encode_death(int process, const Death& death) {
@@ -143,6 +145,7 @@ PeerSession* World::session_of(Id id) {
 }
 
 void World::draw_overlay() {
+  draw_again_at_ = EventLoop::kNever;
   if (alone_ || state_.goodbye) return;
   std::vector<bool> living;
   for (const auto& session : sessions_) living.push_back(session->is_living());
@@ -316,7 +319,7 @@ void World::learn_goodbye(int process, int from) {
   flood(absences_.back());
   part_from(process, absences_.back());
   news_.left(process);
-  draw_overlay();
+  draw_again_at_ = std::min(draw_again_at_, state_.loop.now() + kOverlayPause);
   finish_join();
 }
 
@@ -363,10 +366,12 @@ void World::beat() {
 
 double World::tick() {
   beat();
+  if (state_.loop.now() >= draw_again_at_) draw_overlay();
   for (const auto& session : sessions_) session->tick();
   finish_join();
   finish_leave();
   double next = state_.self >= 0 && !alone_ && sessions_.size() > 1 ? next_beat_ : EventLoop::kNever;
+  next = std::min(next, draw_again_at_);
   if (joining_) next = std::min(next, join_deadline_);
   if (leaving_) next = std::min(next, leave_deadline_);
   for (const auto& session : sessions_) next = std::min(next, session->next_tick());

@@ -120,6 +120,7 @@ class World final : private PeerSession::SessionOwner {
   std::vector<Frame> absences_;  // deaths and goodbyes, for new neighbours
   std::uint64_t next_broadcast_ = 0;
   double next_beat_ = 0;
+  double draw_again_at_ = EventLoop::kNever;  // because some have left
 };
 
 }  // namespace tutti
