@@ -118,6 +118,20 @@ struct GatheredRanks {
     return all;
   }
 
+  /// Returns whether the ranks have a job in common, or every rank has told how to reach it. Looks at no more of them
+  /// than it must: each of many ranks does this with the descriptors of all.
+  static Result<bool> suffices(const std::vector<Blob>& blobs) {
+    bool can_connect = true;
+    std::vector<std::vector<JobOffer>> offers;
+    for (const Blob& blob : blobs) {
+      Result<RankDescriptor> descriptor = RankDescriptor::decode(blob);
+      if (!descriptor) return tl::unexpected(descriptor.error());
+      can_connect = can_connect && !descriptor->control.empty();
+      offers.push_back(std::move(descriptor->offers));
+    }
+    return can_connect || tutti::find_common_job(offers).has_value();
+  }
+
   /// Whether every rank has told how to reach it.
   bool can_connect() const { return peers.size() == identity.members.size(); }
 
@@ -255,9 +269,9 @@ Result<Blob> JoiningProcess::describe(int size, const AgreedSettings& settings) 
 }
 
 Result<std::optional<Blob>> JoiningProcess::describe_again(const std::vector<Blob>& descriptors) {
-  const Result<GatheredRanks> all = GatheredRanks::decode(descriptors, 0);
-  if (!all) return tl::unexpected(all.error());
-  if (all->common || all->can_connect()) return std::nullopt;
+  const Result<bool> enough = GatheredRanks::suffices(descriptors);
+  if (!enough) return tl::unexpected(enough.error());
+  if (*enough) return std::nullopt;
   if (control_ == nullptr)
     if (Status opened = open_ports(); !opened) return tl::unexpected(opened.error());
   return own_->encode();
