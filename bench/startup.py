@@ -44,7 +44,7 @@ RATIO_TARGET = 0.7  # of the faster peer's time, at 256 processes
 PREDICTION_TARGET = 0.25
 SIMULATED_RANKS, SIMULATED_TARGET = 100_000, 10.0  # seconds
 
-PAGE, TIMES = struct.Struct("IIq"), struct.Struct("qqqq")  # bench/startup/start.hpp
+PAGE, TIMES = struct.Struct("IIqII"), struct.Struct("qqqqq")  # bench/startup/start.hpp
 
 
 class StartError(Exception):
@@ -70,7 +70,7 @@ class Starter:
                                                  stderr=subprocess.PIPE, text=True, start_new_session=True), timeout)
             over = time.monotonic_ns()
             data = Path(page.name).read_bytes()
-        arrived, _, opened = PAGE.unpack_from(data)
+        arrived, _, opened, _, _ = PAGE.unpack_from(data)
         times = list(TIMES.iter_unpack(data[PAGE.size:]))
         if arrived != size or min(each[3] for each in times) == 0:
             raise StartError(f"{library}: {arrived} of {size} processes came")
@@ -79,6 +79,7 @@ class Starter:
                 "seconds": (max(each[3] for each in times) - begin) / 1e9,
                 "created": (max(each[2] for each in times) - begin) / 1e9,
                 "started": (max(each[0] for each in times) - launched) / 1e9,
+                "cpu": sum(each[4] for each in times) / 1e9,
                 "whole": (over - launched) / 1e9}
 
     def _command(self, library, size, environment):

@@ -22,10 +22,10 @@
 
 namespace startup {
 
-/// Nanoseconds of the clock that all processes of a machine, and Python's time.monotonic_ns(), share.
-inline std::int64_t now() {
+/// Nanoseconds; by default of the clock that all processes of a machine, and Python's time.monotonic_ns(), share.
+inline std::int64_t now(clockid_t clock = CLOCK_MONOTONIC) {
   timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(clock, &time);
   return time.tv_sec * std::int64_t{1000000000} + time.tv_nsec;
 }
 
@@ -40,6 +40,7 @@ struct Times {
   std::int64_t called = 0;   // create, or MPI_Init
   std::int64_t created = 0;  // it returned
   std::int64_t ended = 0;    // the first barrier returned
+  std::int64_t cpu = 0;      // nanoseconds of it that all threads have taken from `called` to `ended`
 };
 
 class Start {
@@ -61,16 +62,36 @@ class Start {
     if (const char* gate = std::getenv("BENCH_GATE"); gate != nullptr && std::strcmp(gate, "1") == 0) wait(place);
   }
 
-  void call() { own_->called = now(); }
+  void call() {
+    own_->called = now();
+    own_->cpu = -now(CLOCK_PROCESS_CPUTIME_ID);
+  }
   void created() { own_->created = now(); }
-  void ended() { own_->ended = now(); }
+  void ended() {
+    own_->ended = now();
+    own_->cpu += now(CLOCK_PROCESS_CPUTIME_ID);
+    wait_for_all();
+  }
 
  private:
   struct Page {
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> open;
     std::int64_t opened;  // when
+    std::atomic<std::uint32_t> ended;
+    std::atomic<std::uint32_t> over;
   };
+
+  // What processes do to end must not keep others from starting. Not for ever: a library may need its processes to move
+  // for others to get on.
+  void wait_for_all() {
+    if (page_->ended.fetch_add(1) + 1 == static_cast<std::uint32_t>(size_)) {
+      page_->over.store(1);
+      syscall(SYS_futex, &page_->over, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    }
+    const timespec limit{10, 0};
+    if (page_->over.load() == 0) syscall(SYS_futex, &page_->over, FUTEX_WAIT, 0, &limit, nullptr, 0);
+  }
 
   void wait(std::uint32_t place) {
     if (place + 1 == static_cast<std::uint32_t>(size_)) {
