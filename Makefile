@@ -49,6 +49,12 @@ bench-compare: bench-build ## this tree against another revision's library: make
 bench-communicators: bench-build ## what 100 more communicators of the same two processes cost (1 minute)
 	@bench/communicators.py $(BUILD)
 
+bench-startup: ## 2 to 1,024 processes until their first barrier, beside Open MPI and MPICH; simulated: 100,000 (20 minutes)
+	@scripts/install-deps bench
+	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target startup
+	@bench/startup.py $(BUILD) $(ARGS)
+
 bench-failover: failover-build ## network ports that fail: pauses, bandwidth, 1,000 failovers, plots (15 minutes, root)
 	@bench/failover.py $(BUILD)
 
@@ -115,7 +121,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs
+.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup
 .PHONY: bench-chaos bench-chaos-quick chaos-build
 chaos-build:
 	@scripts/install-deps bench
