@@ -49,6 +49,9 @@ bench-compare: bench-build ## this tree against another revision's library: make
 bench-communicators: bench-build ## what 100 more communicators of the same two processes cost (1 minute)
 	@bench/communicators.py $(BUILD)
 
+bench-membership: bench-build ## agreement, death notices and the start among 16 to 100,000 simulated ranks (1 minute)
+	@bench/membership.py $(BUILD)
+
 bench-failover: failover-build ## network ports that fail: pauses, bandwidth, 1,000 failovers, plots (15 minutes, root)
 	@bench/failover.py $(BUILD)
 
@@ -96,7 +99,7 @@ monitor-build:
 	@cmake --preset release -DTUTTI_TESTS=ON -DTUTTI_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
-.PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
+.PHONY: bench-build bench-communicators bench-membership bench-quick bench-compare bench-failover bench-failover-quick failover-build
 .PHONY: bench-reliability bench-reliability-quick bench-shares test-labs
 failover-build:
 	@scripts/install-deps bench
@@ -106,7 +109,7 @@ failover-build:
 bench-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target peers costs_bench communicators_bench micro_bench reduce_bench
+	@cmake --build $(BUILD) -j $(JOBS) --target peers costs_bench communicators_bench membership_bench micro_bench reduce_bench
 
 lint: ## format, clang-tidy, self-contained headers, direction of includes
 	@scripts/install-deps lint
