@@ -55,6 +55,9 @@ bench-startup: ## 2 to 1,024 processes until their first barrier, beside Open MP
 	@cmake --build $(BUILD) -j $(JOBS) --target startup
 	@bench/startup.py $(BUILD) $(ARGS)
 
+bench-membership: bench-build ## agreement, death notices and the start among 16 to 100,000 simulated ranks (1 minute)
+	@bench/membership.py $(BUILD)
+
 bench-failover: failover-build ## network ports that fail: pauses, bandwidth, 1,000 failovers, plots (15 minutes, root)
 	@bench/failover.py $(BUILD)
 
@@ -121,7 +124,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup
+.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership
 .PHONY: bench-chaos bench-chaos-quick chaos-build
 chaos-build:
 	@scripts/install-deps bench
@@ -136,7 +139,7 @@ failover-build:
 bench-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target peers costs_bench communicators_bench micro_bench reduce_bench
+	@cmake --build $(BUILD) -j $(JOBS) --target peers costs_bench communicators_bench membership_bench micro_bench reduce_bench
 
 lint: ## format, clang-tidy, self-contained headers, direction of includes
 	@scripts/install-deps lint

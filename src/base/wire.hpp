@@ -63,23 +63,31 @@ class WireReader {
   T get_struct() {
     static_assert(std::is_trivially_copyable_v<T>);
     T value{};
-    if (const auto raw = get_raw(sizeof(T)); !raw.empty()) std::memcpy(&value, raw.data(), sizeof(T));
+    if (const auto raw = view(sizeof(T)); !raw.empty()) std::memcpy(&value, raw.data(), sizeof(T));
     return value;
   }
   std::vector<std::byte> get_bytes() {
-    const auto raw = get_raw(get<std::uint32_t>());
+    const auto raw = view(get<std::uint32_t>());
     return {raw.begin(), raw.end()};
   }
   std::string get_text() {
-    const auto raw = get_raw(get<std::uint32_t>());
+    const auto raw = view(get<std::uint32_t>());
     return {reinterpret_cast<const char*>(raw.data()), raw.size()};
   }
   std::vector<bool> get_set(std::size_t size) {
     std::vector<bool> set(size);
-    const auto raw = get_raw((size + 7) / 8);
+    const auto raw = view((size + 7) / 8);
     for (std::size_t at = 0; at < size && !raw.empty(); ++at)
       set[at] = ((std::to_integer<unsigned>(raw[at / 8]) >> (at % 8)) & 1u) != 0;
     return set;
+  }
+  /// Bytes where they lie, not copied.
+  std::span<const std::byte> view(std::size_t bytes) {
+    if (bytes > rest_.size()) ok_ = false;
+    if (!ok_) return {};
+    const auto taken = rest_.first(bytes);
+    rest_ = rest_.subspan(bytes);
+    return taken;
   }
   std::span<const std::byte> rest() const { return rest_; }
 
@@ -88,14 +96,6 @@ class WireReader {
   bool complete() const { return ok_ && rest_.empty(); }
 
  private:
-  std::span<const std::byte> get_raw(std::size_t bytes) {
-    if (bytes > rest_.size()) ok_ = false;
-    if (!ok_) return {};
-    const auto taken = rest_.first(bytes);
-    rest_ = rest_.subspan(bytes);
-    return taken;
-  }
-
   std::span<const std::byte> rest_;
   bool ok_ = true;
 };

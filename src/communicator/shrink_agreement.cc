@@ -8,6 +8,7 @@
 
 #include "communicator/impl.hpp"
 #include "communicator/job/job.hpp"
+#include "control/world/overlay.hpp"
 
 namespace tutti {
 namespace {
@@ -27,8 +28,6 @@ ShrinkAgreement::ShrinkAgreement(const CommunicatorImpl& impl, ShrinkOptions opt
       options_(std::move(options)),
       agreement_(impl.size(), impl.rank(), {options_.seconds, kGrace}, options_.quorum) {
   processes_ = impl.identity().processes();
-  for (int rank = 0; rank < impl.size(); ++rank)
-    if (rank != rank_) others_.push_back(rank);
 }
 
 std::uint32_t ShrinkAgreement::number() const {
@@ -53,7 +52,7 @@ Result<Survivors> ShrinkAgreement::run(CommunicatorImpl& impl, Blob blob) {
   impl.agreements().set_handler([self = shared_from_this()](const Message& message) { return self->hear(message); });
   std::unique_lock lock(mutex_);
   if (number_ > 1) {
-    tell_number(lock, others_);
+    tell_number(lock, neighbours());
     lock.lock();
   }
   while (!agreement_.result() && !failure_) {
@@ -101,8 +100,23 @@ bool ShrinkAgreement::hear(const Message& message) {
   if (!message.body.empty()) agreement_.on_message(now(), message.from, message.body);
   flush(lock);
   changed_.notify_all();
-  if (ahead) tell_number(lock, others_);
+  if (ahead) tell_number(lock, neighbours());
   return true;
+}
+
+// All other ranks, if they are few. Otherwise some of those that live: whoever hears a number that is new to it tells
+// its own neighbours, so that all hear it, and each tells few.
+std::vector<int> ShrinkAgreement::neighbours() const {
+  const int ranks = static_cast<int>(processes_.size());
+  std::vector<int> others;
+  if (Agreement::fan_out_for(ranks) >= ranks) {
+    for (int rank = 0; rank < ranks; ++rank)
+      if (rank != rank_) others.push_back(rank);
+    return others;
+  }
+  std::vector<bool> living(processes_.size(), true);
+  for (const Loss& loss : losses_) living[static_cast<std::size_t>(loss.member)] = false;
+  return overlay_neighbours(rank_, living);
 }
 
 // Ranks that are behind hear of the number by a message that says nothing else. Leaves the mutex unlocked.
@@ -134,7 +148,7 @@ void ShrinkAgreement::flush(std::unique_lock<std::mutex>& lock) {
     message.from = rank_;
     message.to = each.member;
     message.number = number;
-    message.body = std::move(each.bytes);
+    message.body = *each.bytes;
     if (Status status = job->send(id_, processes_[static_cast<std::size_t>(each.member)], message); !status)
       sent = std::move(status);
   }

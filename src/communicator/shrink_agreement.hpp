@@ -39,6 +39,7 @@ class ShrinkAgreement : public std::enable_shared_from_this<ShrinkAgreement> {
  private:
   void restart(std::uint32_t number);
   void take_losses(const CommunicatorImpl& impl);
+  std::vector<int> neighbours() const;
   void tell_number(std::unique_lock<std::mutex>& lock, std::span<const int> ranks);
   void flush(std::unique_lock<std::mutex>& lock);
 
@@ -47,7 +48,6 @@ class ShrinkAgreement : public std::enable_shared_from_this<ShrinkAgreement> {
   const int rank_;
   const ShrinkOptions options_;
   std::vector<int> processes_;  // of each rank, as the job counts them
-  std::vector<int> others_;     // the ranks but this one
 
   mutable std::mutex mutex_;  // what follows
   std::condition_variable changed_;

@@ -1,6 +1,7 @@
 // Which ranks shrink() leaves out, and when it may be called again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -89,6 +90,31 @@ TEST(Shrink, ARankThatGaveUpIsWaitedForWhenItCallsAgain) {
 TEST(Shrink, MayBeCalledAgainOnTheSameCommunicatorAfterItSucceeded) {
   std::vector<Communicator> all = Communicator::create_threads(3).value();
   expect_all_shrink(all);
+  expect_all_shrink(all);
+}
+
+// So many that messages of the agreement travel by trees.
+TEST(Shrink, OfManyRanksLeavesOutTheDeadAndTheirLeader) {
+  std::vector<Communicator> all = Communicator::create_threads(80).value();
+  const std::vector<int> dead = {0, 1, 9, 40};
+  std::vector<std::thread> threads;
+  for (Communicator& each : all) {
+    if (std::find(dead.begin(), dead.end(), each.rank()) != dead.end()) continue;
+    threads.emplace_back([&] {
+      ShrinkOptions options;
+      options.seconds = 20;
+      options.dead = dead;
+      const auto next = each.shrink(options);
+      ASSERT_TRUE(next) << next.error().to_string();
+      EXPECT_EQ(next->size(), 76);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Shrink, OfManyRanksThatCalledItADifferentNumberOfTimesMeet) {
+  std::vector<Communicator> all = Communicator::create_threads(80).value();
+  EXPECT_EQ(all[5].shrink(0.05).error().code, ErrorCode::timed_out) << "the others have not called";
   expect_all_shrink(all);
 }
 

@@ -19,12 +19,19 @@ auto fields(Message& message) {
   if constexpr (std::is_same_v<Plain, CommitMessage>) return std::tie(message.origin, message.set);
   if constexpr (std::is_same_v<Plain, LossMessage>) return std::tie(message.known, message.presumed);
   if constexpr (std::is_same_v<Plain, RefuseMessage>) return std::tie(message.term, message.silent);
+  if constexpr (std::is_same_v<Plain, JoinsMessage>)
+    return std::tie(message.term, message.members, message.blobs, message.accepted);
+  if constexpr (std::is_same_v<Plain, AcceptsMessage>) return std::tie(message.ballot, message.members);
+  if constexpr (std::is_same_v<Plain, CastMessage>)
+    return std::tie(message.root, message.present, message.asked, message.message);
 }
 
-void put(WireWriter& out, int term) { out.put(term); }
+void put(WireWriter& out, int number) { out.put(number); }
 void put(WireWriter& out, double seconds) { out.put(seconds); }
 void put(WireWriter& out, const Blob& blob) { out.put_bytes(blob); }
-void put(WireWriter& out, const MemberSet& set) { out.put_set(set); }
+void put(WireWriter& out, std::span<const std::byte> bytes) { out.put_bytes(bytes); }
+void put(WireWriter& out, const MemberSet& set) { set.encode(out); }
+void put(WireWriter& out, const BlobTable& blobs) { blobs.encode(out); }
 void put(WireWriter& out, Ballot ballot) {
   out.put(ballot.term);
   out.put(ballot.round);
@@ -33,29 +40,43 @@ void put(WireWriter& out, const ShrinkProposal& proposal) {
   put(out, proposal.ballot);
   put(out, proposal.origin);
   put(out, proposal.set);
-  out.put<std::uint8_t>(proposal.blobs.empty() ? 0 : 1);
-  for (const Blob& blob : proposal.blobs) put(out, blob);
+  put(out, proposal.blobs);
 }
 void put(WireWriter& out, const std::optional<ShrinkProposal>& proposal) {
   out.put<std::uint8_t>(proposal ? 1 : 0);
   if (proposal) put(out, *proposal);
 }
+void put(WireWriter& out, const std::vector<JoinsMessage::AcceptedBy>& accepted) {
+  out.put(static_cast<std::uint32_t>(accepted.size()));
+  for (const auto& each : accepted) {
+    put(out, each.proposal);
+    put(out, each.members);
+  }
+}
 
 // Reads fields; complete() unless one is out of range, or the bytes are too few or too many.
 class FieldReader {
  public:
-  FieldReader(WireReader in, int members) : in_(in), members_(static_cast<std::size_t>(members)) {}
+  FieldReader(WireReader in, int members, const SharedBytes& owner)
+      : in_(in), members_(static_cast<std::size_t>(members)), owner_(owner) {}
 
-  void get(int& term) {
-    term = in_.get<int>();
-    in_range_ &= term >= 0 && term < Ballot::kLastTerm;
+  // A term, or the number of a member.
+  void get(int& number) {
+    number = in_.get<int>();
+    in_range_ &= number >= 0 && number < Ballot::kLastTerm;
   }
   void get(double& seconds) {
     seconds = in_.get<double>();
     in_range_ &= seconds >= 0;
   }
   void get(Blob& blob) { blob = in_.get_bytes(); }
-  void get(MemberSet& set) { set = in_.get_set(members_); }
+  void get(std::span<const std::byte>& bytes) { bytes = in_.view(in_.get<std::uint32_t>()); }
+  void get(MemberSet& set) {
+    in_range_ &= set.decode(in_, members_);
+    last_count_ = set.count();
+  }
+  // Of the members of the set before it.
+  void get(BlobTable& blobs) { in_range_ &= blobs.decode(in_, last_count_, owner_); }
   void get(Ballot& ballot) {
     get(ballot.term);
     ballot.round = in_.get<int>();
@@ -65,11 +86,16 @@ class FieldReader {
     get(proposal.ballot);
     get(proposal.origin);
     get(proposal.set);
-    if (in_.get<std::uint8_t>() == 0) return;
-    for (std::size_t blob = count(proposal.set); blob > 0 && in_.ok(); --blob) get(proposal.blobs.emplace_back());
+    get(proposal.blobs);
   }
   void get(std::optional<ShrinkProposal>& proposal) {
     if (in_.get<std::uint8_t>() != 0) get(proposal.emplace());
+  }
+  void get(std::vector<JoinsMessage::AcceptedBy>& accepted) {
+    for (auto each = in_.get<std::uint32_t>(); each > 0 && in_.ok() && in_range_; --each) {
+      get(accepted.emplace_back().proposal);
+      get(accepted.back().members);
+    }
   }
 
   bool complete() const { return in_range_ && in_.complete(); }
@@ -77,23 +103,31 @@ class FieldReader {
  private:
   WireReader in_;
   std::size_t members_;
+  const SharedBytes& owner_;
+  std::size_t last_count_ = 0;
   bool in_range_ = true;
 };
 
 template <typename Message>
-std::optional<AgreementMessage> decode_as(WireReader in, int members) {
+std::optional<AgreementMessage> decode_as(WireReader in, int members, const SharedBytes& owner) {
   Message message;
-  FieldReader reader(in, members);
+  FieldReader reader(in, members, owner);
   std::apply([&](auto&... field) { (reader.get(field), ...); }, fields(message));
   if (!reader.complete()) return std::nullopt;
+  if constexpr (std::is_same_v<Message, CastMessage>) {
+    if (message.root >= members) return std::nullopt;
+    message.owner = owner;
+  }
   return message;
 }
 
 template <typename... Messages>
-std::optional<AgreementMessage> decode_any(WireReader in, int members, const std::variant<Messages...>*) {
-  static constexpr std::optional<AgreementMessage> (*kDecoders[])(WireReader, int) = {decode_as<Messages>...};
+std::optional<AgreementMessage> decode_any(WireReader in, int members, const SharedBytes& owner,
+                                           const std::variant<Messages...>*) {
+  static constexpr std::optional<AgreementMessage> (*kDecoders[])(WireReader, int,
+                                                                  const SharedBytes&) = {decode_as<Messages>...};
   const auto kind = in.get<std::uint8_t>();
-  return kind < sizeof...(Messages) ? kDecoders[kind](in, members) : std::nullopt;
+  return kind < sizeof...(Messages) ? kDecoders[kind](in, members, owner) : std::nullopt;
 }
 
 }  // namespace
@@ -109,7 +143,13 @@ Blob encode(const AgreementMessage& message) {
 }
 
 std::optional<AgreementMessage> decode_agreement_message(std::span<const std::byte> bytes, int members) {
-  return decode_any(WireReader(bytes), members, static_cast<const AgreementMessage*>(nullptr));
+  const auto owner = std::make_shared<const Blob>(bytes.begin(), bytes.end());
+  return decode_agreement_message(*owner, members, owner);
+}
+
+std::optional<AgreementMessage> decode_agreement_message(std::span<const std::byte> bytes, int members,
+                                                         const SharedBytes& owner) {
+  return decode_any(WireReader(bytes), members, owner, static_cast<const AgreementMessage*>(nullptr));
 }
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <variant>
+#include <vector>
 
 #include "base/wire.hpp"
 #include "control/agreement/proposal.hpp"
@@ -59,12 +60,44 @@ struct RefuseMessage {
   MemberSet silent;
 };
 
+/// The joins of several members, on the way to the leader of a term.
+struct JoinsMessage {
+  struct AcceptedBy {
+    ShrinkProposal proposal;  // as in JoinMessage
+    MemberSet members;
+  };
+
+  int term = -1;
+  MemberSet members;
+  BlobTable blobs;                   // one per member
+  std::vector<AcceptedBy> accepted;  // those who are in none have accepted nothing
+};
+
+/// The accepts of several members, on the way to the leader.
+struct AcceptsMessage {
+  Ballot ballot;
+  MemberSet members;
+};
+
+/// A message of the root of a tree to all others in it, who pass it on (member_tree.hpp). No cast is in a cast.
+struct CastMessage {
+  int root = -1;
+  MemberSet present;
+  MemberSet asked;
+  SharedBytes owner;  // of the bytes of the message that is cast
+  std::span<const std::byte> message;
+};
+
 /// The index of a message is its kind on the wire.
-using AgreementMessage = std::variant<JoinMessage, WaitMessage, FollowMessage, ProposeMessage, AcceptMessage,
-                                      CommitMessage, LossMessage, RefuseMessage>;
+using AgreementMessage =
+    std::variant<JoinMessage, WaitMessage, FollowMessage, ProposeMessage, AcceptMessage, CommitMessage, LossMessage,
+                 RefuseMessage, JoinsMessage, AcceptsMessage, CastMessage>;
 
 Blob encode(const AgreementMessage& message);
 /// Returns nothing if the bytes are no message of an agreement of so many members.
 std::optional<AgreementMessage> decode_agreement_message(std::span<const std::byte> bytes, int members);
+/// The same of bytes that are part of `owner`, which blobs and casts keep instead of a copy.
+std::optional<AgreementMessage> decode_agreement_message(std::span<const std::byte> bytes, int members,
+                                                         const SharedBytes& owner);
 
 }  // namespace tutti

@@ -11,6 +11,8 @@ Blob bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
+const Blob kCast = bytes_of({2, 7, 0, 0, 0});
+
 // One of each kind, for three members.
 std::vector<AgreementMessage> one_of_each() {
   const ShrinkProposal whole{{7, 1}, {4, 0}, {true, false, true}, {bytes_of({8}), {}}};
@@ -23,7 +25,10 @@ std::vector<AgreementMessage> one_of_each() {
           AcceptMessage{{7, 1}},
           CommitMessage{{4, 0}, {true, false, true}},
           LossMessage{{true, false, false}, {false, true, false}},
-          RefuseMessage{7, {false, true, true}}};
+          RefuseMessage{7, {false, true, true}},
+          JoinsMessage{7, {true, false, true}, {bytes_of({8}), bytes_of({9})}, {{whole, {true, false, false}}}},
+          AcceptsMessage{{7, 1}, {true, true, false}},
+          CastMessage{1, {true, true, false}, {false, false, true}, nullptr, kCast}};
 }
 
 TEST(AgreementMessage, OfEachKindIsDecodedToWhatWasEncoded) {
@@ -49,6 +54,15 @@ TEST(AgreementMessage, HasAFixedFormOnTheWire) {
   EXPECT_EQ(encode(RefuseMessage{1, {false, true}}), bytes_of({7, 1, 0, 0, 0, 2}));
 }
 
+TEST(AgreementMessage, ToAHundredThousandSaysWhoIsDeadInAFewBytes) {
+  MemberSet set(100000, true);
+  for (const int member : {17, 40000, 40001, 99999}) set.remove(member);
+  EXPECT_LT(encode(CommitMessage{{0, 0}, set}).size(), 32u);
+  const auto decoded = decode_agreement_message(encode(CommitMessage{{0, 0}, set}), 100000);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<CommitMessage>(*decoded).set, set);
+}
+
 TEST(AgreementMessage, IsRefusedIfItIsTooShortOrTooLong) {
   for (const AgreementMessage& message : one_of_each()) {
     Blob bytes = encode(message);
@@ -64,7 +78,8 @@ TEST(AgreementMessage, IsRefusedIfAFieldIsOutOfRange) {
   EXPECT_FALSE(decode_agreement_message(encode(FollowMessage{Ballot::kLastTerm}), 3));
   EXPECT_FALSE(decode_agreement_message(encode(AcceptMessage{{1, -1}}), 3));
   EXPECT_FALSE(decode_agreement_message(encode(WaitMessage{1, -0.5}), 3));
-  EXPECT_FALSE(decode_agreement_message(bytes_of({8, 0, 0, 0, 0}), 3)) << "a kind that does not exist";
+  EXPECT_FALSE(decode_agreement_message(encode(CastMessage{3, MemberSet(3), MemberSet(3), nullptr, kCast}), 3));
+  EXPECT_FALSE(decode_agreement_message(bytes_of({11, 0, 0, 0, 0}), 3)) << "a kind that does not exist";
 }
 
 }  // namespace

@@ -3,30 +3,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <deque>
-#include <limits>
 #include <map>
-#include <queue>
 #include <random>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
+#include "control/agreement/agreement_test_kit.hpp"
+
 namespace tutti {
 namespace {
-
-Blob blob_of(int member) { return Blob(static_cast<std::size_t>(member % 3 + 1), static_cast<std::byte>(member)); }
-
-bool contains(const std::vector<int>& members, int member) {
-  return std::find(members.begin(), members.end(), member) != members.end();
-}
-
-void expect_own_blobs(const Survivors& survivors) {
-  ASSERT_EQ(survivors.members.size(), survivors.blobs.size());
-  for (std::size_t at = 0; at < survivors.members.size(); ++at)
-    EXPECT_EQ(survivors.blobs[at], blob_of(survivors.members[at]));
-}
 
 // Every order in which messages and notices of death can arrive (in order within a pair, at time 0), with up to
 // `deaths` deaths at any point, also half-way through sending. Orders that give every member the same history are the
@@ -66,7 +53,7 @@ class EveryOrder {
       for (std::size_t sent = 0; sent <= outgoing.size(); ++sent) {
         State dying = state;
         for (std::size_t at = 0; at < sent; ++at)
-          dying.channels[{member, outgoing[at].member}].push_back(outgoing[at].bytes);
+          dying.channels[{member, outgoing[at].member}].push_back(*outgoing[at].bytes);
         dying.alive[member] = false;
         --dying.deaths_left;
         dying.histories[member] += fmt::format("+{}", sent);
@@ -74,7 +61,7 @@ class EveryOrder {
           if (dying.alive[other]) dying.notices.push_back({other, member});
         explore(dying);
       }
-    for (const auto& message : outgoing) state.channels[{member, message.member}].push_back(message.bytes);
+    for (const auto& message : outgoing) state.channels[{member, message.member}].push_back(*message.bytes);
     explore(state);
   }
 
@@ -154,156 +141,10 @@ TEST(Agreement, HoldsInEveryOrderOfEventsForThreeMembersAndOneDeath) {
   RecordProperty("states", all.states);
 }
 
-// What may happen in a simulated run.
-struct Weather {
-  double longest_delay = 0.05;  // seconds, of a message
-  double last_start = 2.0;      // seconds, of a member that comes in time
-  bool latecomers = false;      // some start far too late or never
-};
-
-// A run on simulated time: members 0..n-1, random delays, in order per pair, random deaths.
-class Simulation {
- public:
-  Simulation(std::uint64_t seed, Weather weather) : random_(seed), weather_(weather) {
-    members_ = static_cast<int>(2 + random_() % 7);
-    for (int member = 0; member < members_; ++member) agreements_.emplace_back(members_, member);
-    start_.resize(members_);
-    finish_.assign(members_, kNever);
-    dies_after_sends_.assign(members_, -1);
-    for (int member = 0; member < members_; ++member) {
-      start_[member] = uniform(weather.last_start);
-      if (weather.latecomers && random_() % 4 == 0) start_[member] = random_() % 2 == 0 ? uniform(40) : kNever;
-      if (start_[member] < kNever) at(start_[member], {Event::start, member, -1, {}});
-    }
-    const int deaths = static_cast<int>(random_() % static_cast<std::uint64_t>(std::min(members_, 4)));
-    for (int death = 0; death < deaths; ++death) plan_death();
-  }
-
-  void run() {
-    while (!events_.empty() && now_ < 200) {
-      now_ = events_.top().order.first;
-      Event event = events_.top().event;
-      events_.pop();
-      apply(event);
-    }
-  }
-
-  bool alive(int member) const { return !dead_.contains(member); }
-  bool started(int member) const { return start_[member] < kNever; }
-  const auto& result(int member) const { return agreements_[member].result(); }
-  int members() const { return members_; }
-  double start_of(int member) const { return start_[member]; }
-  double finish_of(int member) const { return finish_[member]; }
-  bool majority_in_time() const {
-    int in_time = 0;
-    for (int member = 0; member < members_; ++member) in_time += alive(member) && start_[member] <= weather_.last_start;
-    return 2 * in_time > members_;
-  }
-
- private:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
-  struct Event {
-    enum Kind { start, message, notice, tick, death } kind;
-    int member;
-    int other;
-    Blob bytes;
-  };
-  struct Entry {
-    std::pair<double, std::uint64_t> order;
-    Event event;
-    bool operator<(const Entry& right) const { return order > right.order; }
-  };
-
-  double uniform(double below) { return std::uniform_real_distribution<double>(0, below)(random_); }
-  void at(double time, Event event) { events_.push({{time, sequence_++}, std::move(event)}); }
-
-  void plan_death() {
-    const int victim = static_cast<int>(random_() % (random_() % 2 == 0 ? 2 : members_));  // leaders die more often
-    if (random_() % 2 == 0) {
-      at(uniform(weather_.last_start + 0.5), {Event::death, victim, -1, {}});
-    } else {
-      dies_after_sends_[victim] = static_cast<int>(random_() % static_cast<std::uint64_t>(3 * members_));
-    }
-  }
-
-  void apply(Event& event) {
-    const int member = event.member;
-    if (!alive(member)) return;
-    Agreement& agreement = agreements_[member];
-    switch (event.kind) {
-      case Event::start:
-        agreement.start(now_, {}, blob_of(member));
-        break;
-      case Event::message:
-        agreement.on_message(now_, event.other, event.bytes);
-        break;
-      case Event::notice:
-        agreement.on_death(now_, {event.other, Certainty::known});
-        break;
-      case Event::tick:
-        agreement.tick(now_);
-        break;
-      case Event::death:
-        return die(member);
-    }
-    if (agreement.result() && finish_[member] == kNever) finish_[member] = now_;
-    const double next = agreement.next_tick();
-    if (next < kNever) at(std::max(next, now_), {Event::tick, member, -1, {}});
-    for (auto& message : agreement.take_outgoing()) {
-      if (dies_after_sends_[member] == 0) return die(member);
-      if (dies_after_sends_[member] > 0) --dies_after_sends_[member];
-      double& last = last_arrival_[{member, message.member}];
-      last = std::max(last, now_ + uniform(weather_.longest_delay));
-      at(last, {Event::message, message.member, member, std::move(message.bytes)});
-    }
-  }
-
-  void die(int member) {
-    dead_.insert(member);
-    for (int other = 0; other < members_; ++other)
-      if (other != member) at(now_ + uniform(1.0), {Event::notice, other, member, {}});
-  }
-
-  std::mt19937_64 random_;
-  Weather weather_;
-  int members_ = 0;
-  double now_ = 0;
-  std::uint64_t sequence_ = 0;
-  std::priority_queue<Entry> events_;
-  std::vector<Agreement> agreements_;
-  std::vector<double> start_, finish_;
-  std::vector<int> dies_after_sends_;
-  std::unordered_set<int> dead_;
-  std::map<std::pair<int, int>, double> last_arrival_;
-};
-
-void expect_termination(const Simulation& run) {
-  const AgreementTiming timing;
-  for (int member = 0; member < run.members(); ++member) {
-    if (!run.alive(member) || !run.started(member)) continue;
-    ASSERT_TRUE(run.result(member)) << "member " << member << " never returned";
-    EXPECT_LE(run.finish_of(member) - run.start_of(member), 2 * timing.join_wait + 12 * timing.grace + 0.001);
-  }
-}
-
-// The set that was returned, or nothing; `of_the_dead` also looks at what the dead returned before they died.
-const Survivors* expect_one_set(const Simulation& run, bool of_the_dead) {
-  const Survivors* first = nullptr;
-  for (int member = 0; member < run.members(); ++member) {
-    const auto& result = run.result(member);
-    if (!result || !*result || (!of_the_dead && !run.alive(member))) continue;
-    expect_own_blobs(**result);
-    EXPECT_TRUE(contains((*result)->members, member));
-    EXPECT_TRUE(first == nullptr || *first == **result) << "two members returned different sets";
-    first = &**result;
-  }
-  return first;
-}
-
 TEST(Agreement, OfMembersThatComeInTimeHoldsAllWhoLiveWhateverTheDeaths) {
   for (std::uint64_t seed = 1; seed <= 6000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    Simulation run(seed, Weather{});
+    SimulatedAgreement run(seed, Weather{});
     run.run();
     expect_termination(run);
     const Survivors* set = expect_one_set(run, true);
@@ -320,7 +161,7 @@ TEST(Agreement, LeavesOutLatecomersAndNeverSplits) {
   int too_few = 0;
   for (std::uint64_t seed = 1; seed <= 4000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    Simulation run(seed, Weather{0.05, 2.0, true});
+    SimulatedAgreement run(seed, Weather{0.05, 2.0, true});
     run.run();
     expect_termination(run);
     const Survivors* set = expect_one_set(run, false);
@@ -343,7 +184,7 @@ TEST(Agreement, NeverSplitsEvenWhenMessagesTakeLongerThanAnyoneWaits) {
   int agreed = 0;
   for (std::uint64_t seed = 1; seed <= 6000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    Simulation run(seed, Weather{12.0, 12.0, true});
+    SimulatedAgreement run(seed, Weather{12.0, 12.0, true});
     run.run();
     expect_termination(run);
     if (expect_one_set(run, false) != nullptr) ++agreed;
@@ -393,7 +234,7 @@ class Stage {
   int size() const { return static_cast<int>(agreements.size()); }
   void collect(int member) {
     for (auto& message : agreements[member].take_outgoing())
-      if (!dead_.contains(member)) wires_[{member, message.member}].push_back(std::move(message.bytes));
+      if (!dead_.contains(member)) wires_[{member, message.member}].push_back(*message.bytes);
   }
 
   std::map<std::pair<int, int>, std::deque<Blob>> wires_;

@@ -10,9 +10,9 @@
 
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "control/agreement/agreement_message.hpp"
+#include "control/agreement/join_book.hpp"
 #include "control/agreement/loss_set.hpp"
 
 namespace tutti {
@@ -29,7 +29,8 @@ class LeaderTerm {
   /// `own` is the leader's own join; it names the term.
   LeaderTerm(int members, int leader, JoinMessage own);
 
-  void add_join(int member, JoinMessage join) { joins_[member] = std::move(join); }
+  void add_join(int member, JoinMessage join) { joins_.add(member, std::move(join)); }
+  void add_joins(JoinsMessage joins) { joins_.add(std::move(joins)); }
   bool joins_are_complete(const LossSet& losses) const;
   /// Returns the living members that joined.
   MemberSet joined(const LossSet& losses) const;
@@ -43,16 +44,19 @@ class LeaderTerm {
   /// Starts a new round of accepts.
   const ShrinkProposal& propose(const LossSet& losses);
   /// Returns false if nothing is proposed under this ballot.
+  bool accept(const MemberSet& members, Ballot ballot);
   bool accept(int member, Ballot ballot);
   Tally tally(const LossSet& losses) const;
+  bool has_proposed() const { return poll_.has_value(); }
   /// What was proposed last, and not withdrawn.
   const ShrinkProposal& proposal() const { return poll_->proposal; }
   void withdraw_proposal() { poll_.reset(); }
   /// Withdraws a proposal of this term's own, and forgets the joins of those who have not accepted it.
   void drop_silent();
 
-  /// Returns the living members whose answer is missing.
+  /// Returns the living members whose answer is missing; and those who have answered.
   MemberSet missing(const LossSet& losses) const;
+  MemberSet answered(const LossSet& losses) const;
 
  private:
   struct Poll {
@@ -62,11 +66,12 @@ class LeaderTerm {
 
   ShrinkProposal fresh_proposal(Ballot ballot, const LossSet& losses) const;
   std::optional<ShrinkProposal> possibly_committed() const;
+  MemberSet idle() const;
 
   int term_;
   int leader_;
   int round_ = 0;
-  std::vector<std::optional<JoinMessage>> joins_;
+  JoinBook joins_;
   bool overdue_ = false;
   std::optional<Poll> poll_;
 };

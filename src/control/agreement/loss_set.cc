@@ -5,20 +5,18 @@
 namespace tutti {
 
 bool LossSet::add(Loss loss) {
+  const auto member = static_cast<std::size_t>(loss.member);
   const bool known = loss.certainty == Certainty::known;
-  if (known_[loss.member] || (presumed_[loss.member] && !known)) return false;
-  known_[loss.member] = known;
-  presumed_[loss.member] = !known;
+  if (known_[member] || (presumed_[member] && !known)) return false;
+  living_.remove(loss.member);
+  presumed_.remove(loss.member);
+  (known ? known_ : presumed_).add(loss.member);
   return true;
 }
 
 bool LossSet::allows(const MemberSet& set) const {
-  bool leaves_out_living = false;
-  bool leaves_out_silent = false;
-  for (std::size_t member = 0; member < set.size(); ++member) {
-    if (set[member] || known_[member]) continue;
-    (presumed_[member] ? leaves_out_silent : leaves_out_living) = true;
-  }
+  const bool leaves_out_living = !(living_ - set).empty();
+  const bool leaves_out_silent = !(presumed_ - set).empty();
   return !(leaves_out_living || (leaves_out_silent && quorum_ != Quorum::none)) || has_quorum(set);
 }
 
@@ -30,12 +28,11 @@ bool LossSet::has_quorum(const MemberSet& set) const {
 Error no_quorum_error(const MemberSet& silent) {
   Error error;
   error.code = ErrorCode::no_quorum;
-  const std::vector<int> ranks = listed(silent);
-  if (!ranks.empty()) error.peer = ranks.front();
+  if (!silent.empty()) error.peer = silent.at(0);
   error.message = fmt::format(
       "{} ranks, {} of them silent ({}): no majority is left to go on without them; they may live where this side "
       "cannot reach them, and go on themselves (if they are surely dead, name them in ShrinkOptions::dead)",
-      silent.size(), ranks.size(), fmt::join(ranks, ", "));
+      silent.size(), silent.count(), silent.to_string());
   return error;
 }
 

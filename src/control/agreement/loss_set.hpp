@@ -5,7 +5,7 @@
 // apart. Quorum::none lifts the rule for those who are presumed dead. Plain values; one thread at a time.
 #pragma once
 
-#include "control/agreement/proposal.hpp"
+#include "control/agreement/member_set.hpp"
 #include "control/death.hpp"
 #include "tutti/error.hpp"
 #include "tutti/shrink.hpp"
@@ -22,12 +22,17 @@ struct Loss {
 
 class LossSet {
  public:
-  LossSet(int members, Quorum quorum) : quorum_(quorum), known_(members), presumed_(members) {}
+  LossSet(int members, Quorum quorum)
+      : quorum_(quorum),
+        known_(static_cast<std::size_t>(members)),
+        presumed_(known_.size()),
+        living_(known_.size(), true) {}
 
   /// Returns false if that is no news. A death that is known is never presumed again.
   bool add(Loss loss);
 
-  bool is_dead(int member) const { return known_[member] || presumed_[member]; }
+  bool is_dead(int member) const { return !living_[static_cast<std::size_t>(member)]; }
+  const MemberSet& living() const { return living_; }
   const MemberSet& known() const { return known_; }
   const MemberSet& presumed() const { return presumed_; }
   /// Returns whether the members of `set` may go on without all others.
@@ -39,6 +44,7 @@ class LossSet {
   Quorum quorum_;
   MemberSet known_;
   MemberSet presumed_;
+  MemberSet living_;  // neither
 };
 
 /// Returns the error of those who may not go on without `silent`.

@@ -27,6 +27,7 @@ struct Plan {
   int killed = -1;              // a member that dies a second after that, which only its part comes to know
   double last_start = 2.0;      // seconds
   double longest_delay = 0.05;  // of a message
+  int fan_out = 0;              // of trees; 0: all members right below the leader
 };
 
 // Members 0..n-1 on simulated time, which begins when the network falls apart. As in the control plane, what was said
@@ -38,7 +39,8 @@ class FallenApart {
     members_ = static_cast<int>(plan_.parts.size());
     finish_.assign(members_, kNever);
     for (int member = 0; member < members_; ++member) {
-      agreements_.emplace_back(members_, member, AgreementTiming{}, plan_.quorum);
+      agreements_.emplace_back(members_, member, AgreementTiming{}, plan_.quorum,
+                               plan_.fan_out == 0 ? members_ : plan_.fan_out);
       start_.push_back(uniform(plan_.last_start));
       at(start_.back(), {Event::start, member, -1, {}});
       for (int other = 0; other < members_; ++other)
@@ -115,7 +117,7 @@ class FallenApart {
     for (auto& message : agreement.take_outgoing()) {
       double& last = last_arrival_[{member, message.member}];
       last = std::max(last, now_ + uniform(plan_.longest_delay));
-      at(last, {Event::message, message.member, member, std::move(message.bytes)});
+      at(last, {Event::message, message.member, member, *message.bytes});
     }
   }
 
@@ -205,24 +207,36 @@ TEST(Partition, OfEqualHalvesTheOneWithRankZeroGoesOnIfItMay) {
   }
 }
 
-TEST(Partition, NeverSplitsWheneverItHealsAndWhoeverDies) {
+// Random networks that fall apart, of up to `most` members. Returns how many agreed on a set.
+int agreed_of(int runs, std::size_t most, int fan_out) {
   int agreed = 0;
-  int none = 0;
   std::mt19937_64 random(1);
-  for (std::uint64_t seed = 1; seed <= 8000 && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(runs) && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Plan plan;
-    for (std::size_t member = 2 + random() % 6; member > 0; --member)
+    plan.fan_out = fan_out;
+    for (std::size_t member = 2 + random() % (most - 1); member > 0; --member)
       plan.parts.push_back(static_cast<int>(random() % 3));
     if (random() % 2 == 0) plan.quorum = Quorum::with_rank_0;
     if (random() % 4 != 0) plan.heals = static_cast<double>(random() % 30000) / 1000;
     if (random() % 3 == 0) plan.killed = static_cast<int>(random() % plan.parts.size());
     if (random() % 3 == 0) plan.longest_delay = 3.0;
     plan.last_start = static_cast<double>(random() % 9);
-    ++(run(seed, plan) ? agreed : none);
+    if (run(seed, plan)) ++agreed;
   }
+  return agreed;
+}
+
+TEST(Partition, NeverSplitsWheneverItHealsAndWhoeverDies) {
+  const int agreed = agreed_of(8000, 7, 0);
   EXPECT_GT(agreed, 1000);
-  EXPECT_GT(none, 1000);
+  EXPECT_LT(agreed, 7000);
+}
+
+TEST(Partition, NeverSplitsAmongMembersThatSpeakByTrees) {
+  const int agreed = agreed_of(1500, 16, 2);
+  EXPECT_GT(agreed, 150);
+  EXPECT_LT(agreed, 1350);
 }
 
 TEST(Partition, TheSideThatLosesIsToldWhy) {
