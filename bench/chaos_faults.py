@@ -61,8 +61,9 @@ class Faults:
         return any(kind == "descriptor limit" and start <= at <= end + 1 for kind, start, end in self.intervals + under_way)
 
     def was_reset(self, at):
-        """Whether connections were reset in the seconds before this time: a meeting does not survive that."""
-        return any(kind.startswith("reset") and start <= at <= end + 5 for kind, start, end in self.intervals)
+        """Whether connections were reset before this time: a meeting does not survive that, and a rank may hear of it only
+        at its deadline (kGrowSeconds of chaos_rank)."""
+        return any(kind.startswith("reset") and start <= at <= end + 10 for kind, start, end in self.intervals)
 
     def _end(self, chosen):
         for each in sorted(chosen, key=lambda each: each[0]):

@@ -15,7 +15,7 @@ DEATH_KNOWN = HEARTBEAT + 10  # seconds after a kill within which its loss may b
 # the control plane may have dialed, and both connections stay; a lifeline whose other end is gone stays, too. There are
 # three peers. Heaps of threads grow with what they met. A leak grows with the faults, of which there are hundreds.
 Allowance = namedtuple("Allowance", "descriptors threads mappings megabytes")
-ALLOWED = Allowance(descriptors=6, threads=0, mappings=12, megabytes=8)
+ALLOWED = Allowance(descriptors=6, threads=0, mappings=20, megabytes=8)
 
 
 def own_intervals(job):

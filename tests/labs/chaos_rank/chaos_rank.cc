@@ -33,9 +33,12 @@ namespace tutti::labs {
 namespace {
 
 constexpr double kShrinkSeconds = 20;
-constexpr double kGrowSeconds = 30;
+constexpr double kCreateSeconds = 30;
+// A rank may hear of the end of a meeting only at its deadline. The others wait for it in an operation meanwhile.
+constexpr double kGrowSeconds = 8;
 constexpr double kEntrySeconds = 10;  // grow() and join() have so much more, once all have met
 constexpr double kQuietSeconds = 7;   // after faults: what hung up unheard is given up after three seconds, or six
+static_assert(kGrowSeconds + kEntrySeconds < Limits::kOperation);
 constexpr double kSettleSeconds = 12;
 constexpr int kAttempts = 5;    // at growing
 constexpr int kNotTakenIn = 3;  // status of a newcomer
@@ -60,7 +63,7 @@ class Rank {
         deadlines_(journal_),
         steps_(arguments.seed, journal_, deadlines_) {
     options_.timeout = Limits::kOperation;
-    options_.join_timeout = kGrowSeconds;
+    options_.join_timeout = arguments.join.empty() ? kCreateSeconds : kGrowSeconds;
   }
 
   void run() {
