@@ -6,13 +6,13 @@
 // member leads. A new leader carries on with what earlier leaders may have committed: it adopts an accepted set, unless
 // a member of that set that joined it did not accept it, which proves that the set was never committed.
 //
-// Among more than 64 members messages travel by trees (member_tree.hpp), whose members have at most 8 below them: what
-// the leader says is cast down a tree, joins and accepts are gathered up. So a member sends and receives a number of
-// messages that does not grow with n, in a number of steps that grows with its logarithm. Everything but the table of
-// blobs is a few bytes; the table comes to each member once, unless a proposal has to be made again. A tree is repaired
-// in two ways: whoever is below a dead member turns to the next one above, and the leader visits those whose answer is
-// missing, before it goes on without them, by a tree in which all who answered come first. Nothing of this is needed
-// for the guarantees below, which rest on ballots alone.
+// Among more than 4,096 members messages travel by trees (member_tree.hpp), whose members have at most 8 below them:
+// what the leader says is cast down a tree, joins and accepts are gathered up. So a member sends and receives a number
+// of messages that does not grow with n, in a number of steps that grows with its logarithm. Everything but the table
+// of blobs is a few bytes; the table comes to each member once, unless a proposal has to be made again. A tree is
+// repaired in two ways: whoever is below a dead member turns to the next one above, and the leader visits those whose
+// answer is missing, before it goes on without them, by a tree in which all who answered come first. Nothing of this is
+// needed for the guarantees below, which rest on ballots alone.
 //
 // A member may be left out for three reasons: it is known to be dead; it is presumed dead, which means silent; or it
 // lives and did not start within `join_wait`, and then gets an error when it does. Leaving out a member of the last two
@@ -69,8 +69,9 @@ struct AgreementPacket {
 
 class Agreement {
  public:
-  /// How many members stand below one in a tree: all, if they are few.
-  static int fan_out_for(int members) { return members <= 64 ? members : 8; }
+  /// How many members stand below one in a tree: all, if the leader can send to each. A member that stands still then
+  /// keeps no other one waiting.
+  static int fan_out_for(int members) { return members <= 4096 ? members : 8; }
 
   Agreement(int members, int self, AgreementTiming timing = {}, Quorum quorum = Quorum::majority)
       : Agreement(members, self, timing, quorum, fan_out_for(members)) {}
