@@ -108,7 +108,7 @@ struct Process {
   int threads = 0;      // that have not ended
   int descriptors = 0;  // open
   int descriptor_limit = 1024;
-  int thread_failures = 0;    // so many threads are refused, the next ones
+  int thread_failures = 0;  // so many threads are refused, the next ones
   bool lacked_threads = false;
   bool memory_fails = false;  // shared memory is refused without a descriptor, too
   Time clock_ahead = 0;       // how far its clock has jumped
