@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kSlack = 2.5;    // seconds beyond a time-out: the peers are asked why, and the memory is fenced
 constexpr double kPatience = 12;  // seconds for an operation without a time-out: whoever is awaited comes, or is dead
+constexpr double kEntry = 10;     // seconds for those who have met to grow to connect
 constexpr double kNews = 1;       // seconds for all to hear of an abort, or of a rank that left
 constexpr int kNever = INT_MAX;
 enum Fault {
@@ -93,10 +94,16 @@ void SimulatedJob::be_rank(int number) {
   const int size = static_cast<int>(ranks_.size());
   if (number == 0) {
     Result<UniqueId> id = UniqueId::create();
-    if (!id) return kernel_.fail("no unique id: " + id.error().to_string());
-    id_ = *id;
+    if (id)
+      id_ = *id;
+    else
+      judge(number, "unique id", id.error());
+    self.ended = !id;
   }
-  while (!id_) sleep_seconds(0.0005);
+  const Rank& first = ranks_.front();
+  while (!id_ && !first.ended && !first.process->dead) sleep_seconds(0.0005);
+  self.ended = !id_;
+  if (self.ended) return;
   Options options;
   options.timeout = timeout_;
   options.join_timeout = 10;
@@ -115,21 +122,21 @@ void SimulatedJob::be_rank(int number) {
 }
 
 /// One that was killed comes back as a new process.
-void SimulatedJob::join_again(int number, const UniqueId& id, int wish) {
+void SimulatedJob::join_again(int number, const UniqueId& id, std::uint64_t lineage) {
   Options options;
   options.timeout = timeout_;
   options.join_timeout = 10;
-  Result<Communicator> communicator = Communicator::join(id, wish, options);
+  Result<Communicator> communicator = Communicator::join(id, -1, options);
   if (communicator) {
     ++counts_["joined"];
-    train(number, std::move(*communicator), 0, 0);
+    train(number, std::move(*communicator), lineage, 0);
   } else {
     judge(number, "join", communicator.error());
   }
   ranks_[static_cast<std::size_t>(number)].ended = true;
 }
 
-// `lineage` names the communicator among all of the job, the same on all its ranks.
+// `lineage` names the communicator among all of the job, the same on all its ranks; 1: the first.
 void SimulatedJob::train(int number, Communicator communicator, std::uint64_t lineage, int at) {
   std::optional<Communicator> current(std::move(communicator));
   bool agreed = lineage == 1;
@@ -137,13 +144,12 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
   while (true) {
     Status done;
     if (!agreed) {  // after a loss ranks may be at different steps, and newcomers know nothing
-      std::uint64_t most[2] = {static_cast<std::uint64_t>(at), lineage};
+      std::uint64_t most = static_cast<std::uint64_t>(at);
       const Time since = kernel_.now();
       const Time stopped = ranks_[static_cast<std::size_t>(number)].stopped;
-      done = current->all_reduce(most, most, 2, DataType::uint64, Operator::max);
+      done = current->all_reduce(&most, &most, 1, DataType::uint64, Operator::max);
       check_time(number, "all_reduce", since, stopped, patience_);
-      at = static_cast<int>(most[0]);
-      lineage = most[1];
+      at = static_cast<int>(most);
       agreed = done.has_value();
     }
     if (done && at >= steps_) break;
@@ -168,18 +174,20 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
     agreed = false;
     // All ranks must do the same: the first decides.
     if (harm_ == Harm::deadly && grows_.try_emplace(lineage, replacements_ > 0).first->second) {
-      std::optional<Communicator> grown = grow(number, *current);
+      const std::uint64_t larger = mixed(lineage, 77);
+      std::optional<Communicator> grown = grow(number, *current, larger);
       if (grown) {
         current = std::move(grown);
-        lineage = mixed(lineage, 77);
+        lineage = larger;
       }
     }
   }
   ++counts_["trained to the end"];
   // Who leaves relays for nobody.
-  ++trained_;
+  ranks_[static_cast<std::size_t>(number)].trained = true;
+  const auto trains = [](const Rank& each) { return !each.trained && !each.ended && !each.process->dead; };
   const Time latest = kernel_.now() + 5 * kSecond;
-  while (trained_ < static_cast<int>(ranks_.size()) && kernel_.now() < latest && harm_ == Harm::survivable)
+  while (harm_ != Harm::none && kernel_.now() < latest && std::any_of(ranks_.begin(), ranks_.end(), trains))
     sleep_seconds(0.05);
 }
 
@@ -344,27 +352,27 @@ std::optional<Communicator> SimulatedJob::recover(int number, Communicator& brok
 }
 
 /// A new process takes the place of one that was killed.
-std::optional<Communicator> SimulatedJob::grow(int number, Communicator& small) {
+std::optional<Communicator> SimulatedJob::grow(int number, Communicator& small, std::uint64_t lineage) {
   Rank& self = ranks_[static_cast<std::size_t>(number)];
   GrowOptions options;
   options.newcomers = 1;
   options.seconds = 6;
-  options.invite = [this](const UniqueId& id) {
+  options.invite = [this, lineage](const UniqueId& id) {
     const auto dead = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& each) { return each.process->dead; });
     if (dead == ranks_.end() || replacements_ == 0) return;
     --replacements_;
     const int host = dead->process->host;
     const int newcomer = static_cast<int>(ranks_.size());
-    kernel_.after(kMillisecond, [this, id, host, newcomer] {
+    kernel_.after(kMillisecond, [this, id, host, newcomer, lineage] {
       ranks_.emplace_back();
       ranks_.back().process =
-          &kernel_.start_process(host, "main", [this, id, newcomer] { join_again(newcomer, id, -1); });
+          &kernel_.start_process(host, "main", [this, id, newcomer, lineage] { join_again(newcomer, id, lineage); });
     });
   };
   const Time since = kernel_.now();
   const Time stopped = self.stopped;
   Result<Communicator> grown = small.grow(options);
-  check_time(number, "grow", since, stopped, options.seconds + 2 * patience_);
+  check_time(number, "grow", since, stopped, options.seconds + kEntry + patience_);
   if (!grown) {
     judge(number, "grow", grown.error());
     return std::nullopt;
@@ -555,8 +563,10 @@ void SimulatedJob::check_end() {
     const Process& process = *ranks_[number].process;
     // One that could start no thread to close a job keeps what it has, and says so.
     if (process.dead || process.lacked_threads) continue;
-    // A store at which not all ranks have come stays until its process exits: listeners, an epoll and an eventfd.
-    const int allowed = number == 0 ? 5 : 0;
+    // A store at which not all ranks have come stays until its process exits: listeners, an epoll, eventfds, and
+    // connections of those who came. What all processes have in common here counts as of the first.
+    const int ranks = static_cast<int>(ranks_.size());
+    const int allowed = number == 0 && created_ < ranks ? 5 + ranks : 1;
     if (process.descriptors > allowed)
       return kernel_.fail(fmt::format("process {} has {} descriptors left", number, process.descriptors));
   }

@@ -24,7 +24,7 @@ using Counts = std::map<std::string, std::uint64_t>;
 /// What may happen to a job.
 enum class Harm : std::uint8_t {
   none,        // no fault at all
-  survivable,  // faults that leave a way: nobody may notice but by the clock
+  survivable,  // connections remain possible: no call may fail, some take longer
   deadly,      // processes are killed, the network is whole: the others go on
   splitting,   // networks that fall apart, on top of all others
 };
@@ -41,8 +41,8 @@ class SimulatedJob {
   struct Rank {
     Process* process = nullptr;
     bool ended = false;
-    std::string outcome;
-    Time stopped = 0;  // for how long it was, or its clock jumped
+    bool trained = false;  // it has done all steps
+    Time stopped = 0;      // for how long it was stopped
   };
   /// What the survivors of a communicator have agreed on.
   struct Decision {
@@ -52,13 +52,13 @@ class SimulatedJob {
 
   // Of a rank, on its own thread:
   void be_rank(int number);
-  void join_again(int number, const UniqueId& id, int wish);
+  void join_again(int number, const UniqueId& id, std::uint64_t lineage);
   void train(int number, Communicator communicator, std::uint64_t lineage, int step);
   Status step(int number, Communicator& communicator, int step);
   Status split_and_use(int number, Communicator& communicator, int step);
   void expect_abort(int number, Communicator& fresh);
   std::optional<Communicator> recover(int number, Communicator& broken, std::uint64_t& lineage);
-  std::optional<Communicator> grow(int number, Communicator& small);
+  std::optional<Communicator> grow(int number, Communicator& small, std::uint64_t lineage);
   void check_time(int number, const char* call, Time since, Time stopped_before, double seconds);
   void judge(int number, const char* call, const Error& error);
 
@@ -91,7 +91,6 @@ class SimulatedJob {
   bool only_kills_ = false;         // nothing else happens: every death is known, and all who are left go on
   bool memory_refused_ = false;     // to a process, at some time
   bool creation_may_fail_ = false;  // something happened before all ranks had joined
-  int trained_ = 0;                 // ranks that have done all steps
   // For this long all ways of a host may be gone, or it may stand still.
   static constexpr Time kOutages = 500 * kMillisecond;
   Time outages_left_ = kOutages;

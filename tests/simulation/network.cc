@@ -376,6 +376,11 @@ void Network::arrives(const Link& connection, int end, std::uint64_t from, std::
   Stream& out = connection->stream[end];
   Socket* const receiver = connection->socket[there];
   const bool is_accepted = receiver != nullptr;
+  const bool is_closed = !is_accepted && connection->stream[there].ends;
+  if (is_closed && std::min(to, out.total()) > out.received) {  // nobody will ever read it
+    connection->exists[there] = false;
+    return send_reset(connection, there);
+  }
   if (is_accepted) receiver->heard = kernel_.now();
   if (from <= out.received && out.received < to && out.received >= out.acknowledged) {
     const std::uint64_t data_to = std::min(to, out.total());
