@@ -155,6 +155,7 @@ void StoreLoop::admit(Id id, StoreConnection& connection, JoinRequest request) {
   connection.rank = request.rank;
   connection.phase = Phase::waiting;
   connection.deadline = EventLoop::kNever;
+  (void)watch_silence(connection.socket.get(), settings().heartbeat_timeout);  // it waits, and has room
   if (failure_) return answer(connection, failure_);
   if (request.rank == kNewcomer || connection.newcomer) return admit_newcomer(id, connection, std::move(request));
   const double patience = request.patience;
@@ -208,7 +209,8 @@ void StoreLoop::answer(StoreConnection& connection, std::shared_ptr<const Blob> 
   connection.tells_size = false;
   connection.phase = Phase::answering;
   set_deadline(connection, kAnswerSeconds);
-  // A process that waits for a core takes its answer late; its kernel counts as silent meanwhile, since it has no room.
+  // A process that waits for a core reads its answer late. Its receive window is then closed, and the kernel here would
+  // take that for silence.
   (void)watch_silence(connection.socket.get(), kAnswerSeconds);
 }
 

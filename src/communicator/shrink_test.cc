@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "control/agreement/agreement.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {
@@ -93,8 +94,14 @@ TEST(Shrink, MayBeCalledAgainOnTheSameCommunicatorAfterItSucceeded) {
   expect_all_shrink(all);
 }
 
-// So many that messages of the agreement travel by trees.
-TEST(Shrink, OfManyRanksLeavesOutTheDeadAndTheirLeader) {
+/// Messages of agreements travel by trees, as they do among thousands of ranks.
+class ShrinkByTrees : public testing::Test {
+ protected:
+  void SetUp() override { g_agreement_trees.above = 16; }
+  void TearDown() override { g_agreement_trees = {}; }
+};
+
+TEST_F(ShrinkByTrees, LeavesOutTheDeadAndTheirLeader) {
   std::vector<Communicator> all = Communicator::create_threads(80).value();
   const std::vector<int> dead = {0, 1, 9, 40};
   std::vector<std::thread> threads;
@@ -112,7 +119,7 @@ TEST(Shrink, OfManyRanksLeavesOutTheDeadAndTheirLeader) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(Shrink, OfManyRanksThatCalledItADifferentNumberOfTimesMeet) {
+TEST_F(ShrinkByTrees, MeetsThoseThatCalledItADifferentNumberOfTimes) {
   std::vector<Communicator> all = Communicator::create_threads(80).value();
   EXPECT_EQ(all[5].shrink(0.05).error().code, ErrorCode::timed_out) << "the others have not called";
   expect_all_shrink(all);

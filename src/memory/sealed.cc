@@ -32,7 +32,12 @@ class DescriptorReserve {
     if (opened || errno != EMFILE) return opened;
     const std::lock_guard lock(mutex_);
     held_.reset();
-    return Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    opened = Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (opened) return opened;
+    const int why = errno;
+    held_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    errno = why;
+    return opened;
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -42,14 +43,22 @@ bool lives(const std::string& name) {
   return pid > 0 && (::kill(pid, 0) == 0 || errno != ESRCH);
 }
 
+constexpr std::chrono::seconds kYoung(60);
+
+bool is_young(const std::filesystem::directory_entry& entry) {
+  std::error_code error;
+  const auto written = entry.last_write_time(error);
+  return !error && std::filesystem::file_time_type::clock::now() - written < kYoung;
+}
+
 }  // namespace
 
-// A recording of a process that lives is not opened: of a thousand processes that start together, each finds those of
-// all others.
+// A young recording of a process that lives is not opened: of a thousand processes that start together, each finds
+// those of all others. An older one is, since another process may have that number now.
 void remove_orphans(const std::string& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() != kSuffix || lives(entry.path().filename())) continue;
+    if (entry.path().extension() != kSuffix || (is_young(entry) && lives(entry.path().filename()))) continue;
     const Fd file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (file && !is_written(file.get())) ::unlink(entry.path().c_str());
   }

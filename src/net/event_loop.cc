@@ -101,9 +101,7 @@ void EventLoop::advance_clock(double waited_for) {
   const double real = clock_();
   if (last_turn_ >= 0) {
     const double late = real - last_turn_ - waited_for;
-    const bool was_absent = late > absence_;
-    if (was_absent) lost_ += late;
-    if (was_absent) returned_at_ = real - lost_;
+    if (late > absence_) lost_ += late;
   }
   last_turn_ = real;
   now_ = real - lost_;

@@ -49,8 +49,8 @@ class EventLoop {
   void run_once(double until);
   /// Seconds, as seen by the last turn.
   double now() const { return now_; }
-  /// Returns for how long this process has run since it last lost time; kNever if it never did.
-  double seconds_present() const { return now_ - returned_at_; }
+  /// The same with the time that was lost.
+  double real_now() const { return now_ + lost_; }
 
  private:
   struct Watched {
@@ -74,7 +74,6 @@ class EventLoop {
   std::vector<std::function<void()>> posted_;
   double now_ = 0;
   double lost_ = 0;
-  double returned_at_ = -kNever;
   double last_turn_ = -1;
 };
 

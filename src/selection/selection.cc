@@ -125,7 +125,8 @@ Choice on_one_host(const CallContext& context) {
     return {.algorithm = "oneshot", .tile = one_way_tile(context.bytes)};
   const bool small = context.bytes <= oneshot_limit(context);
   const bool to_all = context.collective == Collective::all_reduce || context.collective == Collective::barrier;
-  if (small && to_all && context.ranks >= kTreeRanks && !context.rank_order) return {.algorithm = "binomial"};
+  const bool any_order = !context.rank_order || context.collective == Collective::barrier;  // that reduces nothing
+  if (small && to_all && context.ranks >= kTreeRanks && any_order) return {.algorithm = "binomial"};
   if (small) return {.algorithm = "oneshot"};
   const bool staged = context.ranks > 2 || (context.collective == Collective::all_reduce && context.bytes >= (1 << 20));
   Choice choice{.algorithm = staged ? "staged" : "oneshot"};

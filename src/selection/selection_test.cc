@@ -115,9 +115,11 @@ TEST(Select, SendsSmallMessagesOfManyRanksOfAHostAlongATree) {
     EXPECT_EQ(select(context, {}).algorithm, "oneshot") << name_of(collective);
     context.ranks = 64;
     EXPECT_EQ(select(context, {}).algorithm, "binomial") << name_of(collective);
-    context.rank_order = true;
-    EXPECT_EQ(select(context, {}).algorithm, "oneshot") << "a tree does not reduce in rank order";
   }
+  context.rank_order = true;
+  EXPECT_EQ(select(context, {}).algorithm, "binomial") << "a barrier reduces nothing";
+  context.collective = Collective::all_reduce;
+  EXPECT_EQ(select(context, {}).algorithm, "oneshot") << "a tree does not reduce in rank order";
 }
 
 TEST(Select, ReducesInRankOrderWhereAsked) {

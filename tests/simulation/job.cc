@@ -7,6 +7,8 @@
 #include <numeric>
 #include <thread>
 
+#include "control/agreement/agreement.hpp"
+
 namespace tutti::simulated {
 namespace {
 
@@ -60,6 +62,7 @@ SimulatedJob::SimulatedJob(Kernel& kernel, std::uint64_t seed, Counts& counts)
       timeout_(draw_.chance(0.3) ? 0 : 3),
       patience_(timeout_ > 0 ? timeout_ : kPatience) {
   kernel.preemption = draw_.chance(0.5) ? 0.002 : 0.05;
+  if (seed % 2 == 0) g_agreement_trees = {.above = 2, .fan_out = 2};  // as among thousands of ranks
 }
 
 SimulatedJob::~SimulatedJob() = default;
@@ -395,7 +398,8 @@ void SimulatedJob::judge(int number, const char* call, const Error& error) {
   ++counts_[fmt::format("errors: {}", name_of(error.code))];
   kernel_.trace(fmt::format("process {}: {}: {}", number, call, error.to_string()));
   const bool recovers = std::string_view(call) != "shrink";
-  const bool may_fail = creation_may_fail_ || leaves_at_ != kNever || harm_ == Harm::splitting ||
+  const bool creates = std::string_view(call) == "create" || created_ < static_cast<int>(ranks_.size());
+  const bool may_fail = (creation_may_fail_ && creates) || leaves_at_ != kNever || harm_ == Harm::splitting ||
                         (harm_ == Harm::deadly && killed_ > 0 && (recovers || !only_kills_));
   const bool is_bad = !may_fail || error.code == ErrorCode::internal || error.code == ErrorCode::mismatch;
   if (is_bad) kernel_.fail(fmt::format("process {}: {}: {}", number, call, error.to_string()));

@@ -48,8 +48,9 @@ void AgreementMailbox::deliver(const Message& message) {
 }
 
 void AgreementMailbox::keep(const Message& message) {
+  const auto speaker = [&](const Message& each) { return Agreement::speaker_of(ranks_, each.from, each.body); };
   if (Agreement::is_withdrawal(ranks_, message.from, message.body))
-    std::erase_if(early_, [&](const Message& each) { return each.from == message.from; });
+    std::erase_if(early_, [&, who = speaker(message)](const Message& each) { return speaker(each) == who; });
   else
     early_.push_back(message);
 }

@@ -53,9 +53,16 @@ void Agreement::on_message(double now, int from, SharedBytes bytes) {
     early_.push_back({from, std::move(bytes)});
 }
 
+int Agreement::speaker_of(int members, int from, std::span<const std::byte> bytes) {
+  const auto message = decode_agreement_message(bytes, members);
+  const auto* cast = message ? std::get_if<CastMessage>(&*message) : nullptr;
+  return cast == nullptr ? from : cast->root;
+}
+
 bool Agreement::is_withdrawal(int members, int from, std::span<const std::byte> bytes) {
   const auto message = decode_agreement_message(bytes, members);
   if (!message) return false;
+  if (const auto* cast = std::get_if<CastMessage>(&*message)) return is_withdrawal(members, cast->root, cast->message);
   const auto* loss = std::get_if<LossMessage>(&*message);
   if (loss == nullptr) return std::holds_alternative<RefuseMessage>(*message);
   return from >= 0 && from < members && loss->presumed[static_cast<std::size_t>(from)];
@@ -260,7 +267,8 @@ void Agreement::receive(double now, int from, const AcceptMessage& accept) {
   receive(now, from, AcceptsMessage{accept.ballot, std::move(members)});
 }
 
-void Agreement::receive(double now, int, const AcceptsMessage& accepts) {
+void Agreement::receive(double now, int from, const AcceptsMessage& accepts) {
+  if (decision_) send(from, *decision_);  // whoever was to pass it on may have died
   if (!open()) return;
   if (leading_ && leading_->accept(accepts.members, accepts.ballot)) return count_accepts(now);
   if (!accepts_ || accepts_->ballot != accepts.ballot) return;

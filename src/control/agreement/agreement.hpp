@@ -67,11 +67,21 @@ struct AgreementPacket {
   SharedBytes bytes;
 };
 
+/// Agreements of more than `above` members go by trees, in which `fan_out` stand below one. The same on all of them;
+/// only tests change it.
+struct AgreementTrees {
+  int above = 4096;
+  int fan_out = 8;
+};
+[[gnu::visibility("hidden")]] extern AgreementTrees g_agreement_trees;
+
 class Agreement {
  public:
-  /// How many members stand below one in a tree: all, if the leader can send to each. A member that stands still then
-  /// keeps no other one waiting.
-  static int fan_out_for(int members) { return members <= 4096 ? members : 8; }
+  /// Returns how many members a member sends to in a tree. Up to a few thousand the leader sends to all, so that one
+  /// that is stopped delays no other.
+  static int fan_out_for(int members) {
+    return members <= g_agreement_trees.above ? members : g_agreement_trees.fan_out;
+  }
 
   Agreement(int members, int self, AgreementTiming timing = {}, Quorum quorum = Quorum::majority)
       : Agreement(members, self, timing, quorum, fan_out_for(members)) {}
@@ -85,8 +95,10 @@ class Agreement {
   void on_message(double now, int from, std::span<const std::byte> bytes);
   /// The same without a copy of a large one.
   void on_message(double now, int from, SharedBytes bytes);
-  /// Returns whether `from` says with this message that it takes part no more. To a member that has not started the
-  /// message then means as much as if `from` had not started, either: it may do so again.
+  /// Returns whose message this is: that of `from`, or of a member whose message `from` passes on.
+  static int speaker_of(int members, int from, std::span<const std::byte> bytes);
+  /// Returns whether that member says with it that it takes part no more. To a member that has not started the message
+  /// then means as much as if the other had not started, either: it may do so again.
   static bool is_withdrawal(int members, int from, std::span<const std::byte> bytes);
   /// A death that was presumed may be reported again, once it is known.
   void on_death(double now, Loss loss);

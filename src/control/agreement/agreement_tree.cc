@@ -6,6 +6,9 @@
 #include "control/agreement/agreement.hpp"
 
 namespace tutti {
+
+constinit AgreementTrees g_agreement_trees;
+
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -78,9 +81,8 @@ bool Agreement::take_cast(double now, int hop, const MemberTree& tree, Agreement
     return leader_of(propose->proposal.ballot.term) == tree.root() &&
            take_proposal(now, hop, &tree, std::move(propose->proposal));
   if (const auto* commit = std::get_if<CommitMessage>(&message)) {
-    if (decision_) return false;
     take_commit(*commit, tree.everyone());
-    return true;
+    return true;  // also if it is known: those below may not have heard it
   }
   if (const auto* refuse = std::get_if<RefuseMessage>(&message)) {
     receive(now, tree.root(), *refuse);
@@ -100,7 +102,7 @@ void Agreement::visit(double now) {
   visit_at_ = kNever;
   const MemberSet missing = leading_->missing(losses_);
   if (missing.empty()) return;
-  // A few are asked straight, so that nobody else has to stand by.
+  // A few are asked directly, so that nobody else has to relay.
   const bool few = static_cast<int>(missing.count()) <= fan_out_;
   const MemberSet present = few ? alone() : leading_->answered(losses_);
   const MemberSet asked = next_asked(missing, present.count() * static_cast<std::size_t>(fan_out_));

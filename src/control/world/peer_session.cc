@@ -20,7 +20,6 @@ constexpr double kGoodbyeOnItsWay = 0.2;  // through others, of a process that h
 constexpr double kSilencePart = 0.25;  // a connection is silent
 constexpr double kAnswersPart = 0.5;   // is added if its host answers: the process may just be slow
 constexpr double kRefusedPart = 0.05;  // nobody listens at any of its addresses, and nobody hears it
-constexpr double kTouchPart = 0.75;    // it cannot have presumed this process dead; heartbeats may be on their way
 
 std::string with_trouble(const std::string& why, const std::string& trouble) {
   return trouble.empty() ? why : fmt::format("{} (before that: {})", why, trouble);
@@ -247,10 +246,9 @@ bool PeerSession::is_given_up(double unheard, double limit) {
   return unheard > limit && answered && !opinion_.is_heard_elsewhere(now);
 }
 
-// What this process lost while it stood still does not count for its own clock, but it does for the others'.
 bool PeerSession::was_out_of_touch() const {
-  const double timeout = world_.heartbeat_timeout;
-  return begun_ && (links_.seconds_unheard() > kTouchPart * timeout || world_.loop.seconds_present() < timeout);
+  return begun_ && (links_.seconds_unheard() > OwnSilence::kSafePart * world_.heartbeat_timeout ||
+                    world_.own_silence.may_be_presumed_dead(world_.loop.real_now()));
 }
 
 void PeerSession::lose(const std::string& why, Certainty certainty) {

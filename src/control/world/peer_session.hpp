@@ -28,6 +28,7 @@
 #include "control/control_connections.hpp"
 #include "control/control_peer.hpp"
 #include "control/death.hpp"
+#include "control/world/own_silence.hpp"
 #include "control/world/peer_addresses.hpp"
 #include "control/world/peer_dial.hpp"
 #include "control/world/process_end.hpp"
@@ -67,6 +68,7 @@ class PeerSession {
     ControlConnections& connections;
     SessionOwner& owner;
     const double heartbeat_timeout;
+    OwnSilence own_silence{heartbeat_timeout};
     AddressBook book{};
     int self = -1;
     ProcessId id{};

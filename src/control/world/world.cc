@@ -361,6 +361,7 @@ void World::say_goodbye() {
 void World::beat() {
   if (alone_ || state_.self < 0 || state_.loop.now() < next_beat_) return;
   next_beat_ = state_.loop.now() + state_.heartbeat_timeout * kBeatPart;
+  state_.own_silence.beat(state_.loop.real_now());
   for (const auto& session : sessions_) session->beat();
 }
 

@@ -55,8 +55,8 @@ Deadlines::Moment Deadlines::moment() const {
 
 void Deadlines::judge(const char* what, double seconds, const Moment& begun) {
   const Moment end = moment();
-  const std::int64_t excused =
-      std::max<std::int64_t>(end.stood_still - begun.stood_still, 0) + end.queued - begun.queued;
+  // A process that waits for a core counts in both.
+  const std::int64_t excused = std::max(end.stood_still - begun.stood_still, end.queued - begun.queued);
   const double took = static_cast<double>(std::max<std::int64_t>(end.time - begun.time - excused, 0)) / 1e9;
   Longest& longest = longest_[what];
   if (took - seconds > longest.seconds - longest.limit || longest.seconds == 0) longest = {took, seconds};
