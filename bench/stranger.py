@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A process that does not belong to the job and knocks at its ports: connects, says nothing or garbage, stays for a while
-or leaves at once, with a reset or in order. At most RATE connections a second to each port, 400 open at a time. Prints how
+"""A process that does not belong to the job and connects to its ports: says nothing or garbage, stays for a while or
+leaves at once, with a reset or in order. At most RATE connections a second to each port, 400 open at a time. Prints how
 many connections were made.
 
   stranger.py SEED SECONDS RATE ADDRESS:PORT...

@@ -49,10 +49,10 @@ void Connector::stop_listening() {
     loop_.unwatch(each.watch);
     each.socket.reset();
   }
-  std::vector<Id> unproven;
+  std::vector<Id> ungreeted;
   for (const auto& [id, pending] : pending_)
-    if (!pending->dialed && !pending->greeted) unproven.push_back(id);  // some have proven themselves
-  for (const Id id : unproven) remove(id);
+    if (!pending->dialed && !pending->greeted) ungreeted.push_back(id);
+  for (const Id id : ungreeted) remove(id);
 }
 
 // Those that are left wait for the next turn: others want to get on, too.

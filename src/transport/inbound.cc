@@ -11,7 +11,7 @@ namespace {
 
 // More links than any job has; a peer that opens more is broken.
 constexpr std::size_t kAwaitedLimit = 1 << 16;
-// What is forgotten beyond is missed only where the close frame was lost as well.
+// A closed link that is forgotten matters only if its close frame was lost, too.
 constexpr std::size_t kClosedLimit = 1 << 12;
 
 }  // namespace

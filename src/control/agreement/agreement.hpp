@@ -6,7 +6,8 @@
 // member leads. A new leader carries on with what earlier leaders may have committed: it adopts an accepted set, unless
 // a member of that set that joined it did not accept it, which proves that the set was never committed.
 //
-// Among more than 4,096 members messages travel by trees (member_tree.hpp), whose members have at most 8 below them:
+// Among more than 4,096 members messages travel by trees (member_tree.hpp), whose members have at most 8 below them
+// (8 more in a repair):
 // what the leader says is cast down a tree, joins and accepts are gathered up. So a member sends and receives a number
 // of messages that does not grow with n, in a number of steps that grows with its logarithm. Everything but the table
 // of blobs is a few bytes; the table comes to each member once, unless a proposal has to be made again. A tree is

@@ -79,7 +79,8 @@ struct AcceptsMessage {
   MemberSet members;
 };
 
-/// A message of the root of a tree to all others in it, who pass it on (member_tree.hpp). No cast is in a cast.
+/// A message of the root of a tree to all others in it, who pass it on (member_tree.hpp). It never contains another
+/// cast.
 struct CastMessage {
   int root = -1;
   MemberSet present;

@@ -144,7 +144,7 @@ TEST(Agreement, HoldsInEveryOrderOfEventsForThreeMembersAndOneDeath) {
 TEST(Agreement, OfMembersThatComeInTimeHoldsAllWhoLiveWhateverTheDeaths) {
   for (std::uint64_t seed = 1; seed <= 6000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    SimulatedAgreement run(seed, Weather{});
+    SimulatedAgreement run(seed, Conditions{});
     run.run();
     expect_termination(run);
     const Survivors* set = expect_one_set(run, true);
@@ -161,7 +161,7 @@ TEST(Agreement, LeavesOutLatecomersAndNeverSplits) {
   int too_few = 0;
   for (std::uint64_t seed = 1; seed <= 4000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    SimulatedAgreement run(seed, Weather{0.05, 2.0, true});
+    SimulatedAgreement run(seed, Conditions{0.05, 2.0, true});
     run.run();
     expect_termination(run);
     const Survivors* set = expect_one_set(run, false);
@@ -184,7 +184,7 @@ TEST(Agreement, NeverSplitsEvenWhenMessagesTakeLongerThanAnyoneWaits) {
   int agreed = 0;
   for (std::uint64_t seed = 1; seed <= 6000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    SimulatedAgreement run(seed, Weather{12.0, 12.0, true});
+    SimulatedAgreement run(seed, Conditions{12.0, 12.0, true});
     run.run();
     expect_termination(run);
     if (expect_one_set(run, false) != nullptr) ++agreed;

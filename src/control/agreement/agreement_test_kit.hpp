@@ -32,41 +32,42 @@ inline void expect_own_blobs(const Survivors& survivors) {
 }
 
 // What may happen in a simulated run.
-struct Weather {
+struct Conditions {
   double longest_delay = 0.05;  // seconds, of a message
   double last_start = 2.0;      // seconds, of a member that comes in time
   bool latecomers = false;      // some start far too late or never
   int least = 2;                // members
   int most = 8;
   int fan_out = 0;  // of trees; 0: all of these members right below the leader
-  int pauses =
-      0;  // members but the first that stand still for a while: messages for them wait, and nobody calls them dead
+  // Members but the first that stand still for a while: messages for them wait, and nobody calls them dead.
+  int pauses = 0;
   double longest_pause = 1.5;
 };
 
 // A run on simulated time: members 0..n-1, random delays, in order per pair, random deaths.
 class SimulatedAgreement {
  public:
-  SimulatedAgreement(std::uint64_t seed, Weather weather) : random_(seed), weather_(weather) {
-    const int sizes = weather.most - weather.least + 1;
-    members_ = weather.least + static_cast<int>(random_() % static_cast<std::uint64_t>(sizes));
-    const int fan_out = weather.fan_out == 0 ? members_ : weather.fan_out;
+  SimulatedAgreement(std::uint64_t seed, Conditions conditions) : random_(seed), conditions_(conditions) {
+    const int sizes = conditions.most - conditions.least + 1;
+    members_ = conditions.least + static_cast<int>(random_() % static_cast<std::uint64_t>(sizes));
+    const int fan_out = conditions.fan_out == 0 ? members_ : conditions.fan_out;
     for (int member = 0; member < members_; ++member)
       agreements_.emplace_back(members_, member, AgreementTiming{}, Quorum::majority, fan_out);
     start_.resize(members_);
     finish_.assign(members_, kNever);
     dies_after_sends_.assign(members_, -1);
     for (int member = 0; member < members_; ++member) {
-      start_[member] = uniform(weather.last_start);
-      if (weather.latecomers && random_() % 4 == 0) start_[member] = random_() % 2 == 0 ? uniform(40) : kNever;
+      start_[member] = uniform(conditions.last_start);
+      if (conditions.latecomers && random_() % 4 == 0) start_[member] = random_() % 2 == 0 ? uniform(40) : kNever;
       if (start_[member] < kNever) at(start_[member], {Event::start, member, -1, {}});
     }
     const int deaths = static_cast<int>(random_() % static_cast<std::uint64_t>(std::min(members_, 4)));
     for (int death = 0; death < deaths; ++death) plan_death();
     stands_.assign(members_, {kNever, kNever});
-    for (int pause = 0; pause < weather.pauses; ++pause) {
-      const double from = uniform(weather.last_start + 0.5);
-      stands_[1 + random_() % static_cast<std::uint64_t>(members_ - 1)] = {from, from + uniform(weather.longest_pause)};
+    for (int pause = 0; pause < conditions.pauses; ++pause) {
+      const double from = uniform(conditions.last_start + 0.5);
+      stands_[1 + random_() % static_cast<std::uint64_t>(members_ - 1)] = {from,
+                                                                           from + uniform(conditions.longest_pause)};
     }
   }
 
@@ -88,7 +89,8 @@ class SimulatedAgreement {
   double finish_of(int member) const { return finish_[member]; }
   bool majority_in_time() const {
     int in_time = 0;
-    for (int member = 0; member < members_; ++member) in_time += alive(member) && start_[member] <= weather_.last_start;
+    for (int member = 0; member < members_; ++member)
+      in_time += alive(member) && start_[member] <= conditions_.last_start;
     return 2 * in_time > members_;
   }
 
@@ -112,7 +114,7 @@ class SimulatedAgreement {
   void plan_death() {
     const int victim = static_cast<int>(random_() % (random_() % 2 == 0 ? 2 : members_));  // leaders die more often
     if (random_() % 2 == 0) {
-      at(uniform(weather_.last_start + 0.5), {Event::death, victim, -1, {}});
+      at(uniform(conditions_.last_start + 0.5), {Event::death, victim, -1, {}});
     } else {
       dies_after_sends_[victim] = static_cast<int>(random_() % static_cast<std::uint64_t>(3 * members_));
     }
@@ -147,7 +149,7 @@ class SimulatedAgreement {
       if (dies_after_sends_[member] == 0) return die(member);
       if (dies_after_sends_[member] > 0) --dies_after_sends_[member];
       double& last = last_arrival_[{member, message.member}];
-      last = std::max(last, now_ + uniform(weather_.longest_delay));
+      last = std::max(last, now_ + uniform(conditions_.longest_delay));
       at(last, {Event::message, message.member, member, *message.bytes});
     }
   }
@@ -159,7 +161,7 @@ class SimulatedAgreement {
   }
 
   std::mt19937_64 random_;
-  Weather weather_;
+  Conditions conditions_;
   int members_ = 0;
   double now_ = 0;
   std::uint64_t sequence_ = 0;

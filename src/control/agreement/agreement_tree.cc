@@ -133,7 +133,8 @@ void Agreement::schedule_visit(double now) {
   if (last > now) visit_at_ = std::min(visit_at_, last);
 }
 
-// Whoever this member's gatherings went to is dead, or will not answer from below.
+// A member above this one, or below it, is dead: what was gathered goes to the next living one above, and the dead one
+// is waited for no longer.
 void Agreement::route_around(double now, int dead) {
   if (branch_) {
     branch_->gathering.forget(dead);

@@ -23,9 +23,9 @@ struct JoinBranch {
 /// In the tree of a proposal that this member has accepted.
 struct AcceptBranch {
   Ballot ballot;
-  std::optional<MemberTree> tree;  // none if the leader sent it straight
+  std::optional<MemberTree> tree;  // none if the leader sent it directly
   Gathering gathering;
-  MemberSet objected;  // members below which it is known to be dead, as the leader was told
+  MemberSet objected;  // members that were reported to the leader as dead
 };
 
 }  // namespace tutti

@@ -1,6 +1,6 @@
 // What members of a branch have said, joins or accepts, on its way up a tree: passed on as one message once all of the
-// branch have spoken, or, if some do not, after a pause that doubles, so that a few stragglers hold up nobody and cause
-// few messages. It knows members only; what they said is its owner's. Plain values; one thread at a time.
+// branch have spoken, or, if some do not, after a pause that doubles, so that slow members delay nobody and cause few
+// messages. Holds only the numbers of members; the owner holds their messages. Plain values; one thread at a time.
 #pragma once
 
 #include <algorithm>

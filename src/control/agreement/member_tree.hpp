@@ -4,7 +4,7 @@
 // this order has the members p * fan_out + 1 and following below it. Those that have not answered are spread over them,
 // one by one, and have nobody below them; unless there are more than fan_out times as many: then they continue the
 // order. So everyone who knows the root and both sets knows the tree, and every member is below one that comes earlier:
-// whatever sets two members believe in, no two of them are below each other.
+// whatever sets two members believe in, if A is above B in the tree of one, B is not above A in that of the other.
 // Plain values; one thread at a time.
 #pragma once
 

@@ -62,7 +62,7 @@ TEST(MemberTree, PutsThoseWhoHaveNotAnsweredBelowAllOthers) {
 TEST(Agreement, ByTreesHoldsAllWhoLiveWhateverTheDeaths) {
   for (std::uint64_t seed = 1; seed <= 2000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    SimulatedAgreement run(seed, Weather{.least = 4, .most = 24, .fan_out = static_cast<int>(2 + seed % 3)});
+    SimulatedAgreement run(seed, Conditions{.least = 4, .most = 24, .fan_out = static_cast<int>(2 + seed % 3)});
     run.run();
     expect_termination(run);
     const Survivors* set = expect_one_set(run, true);
@@ -78,8 +78,8 @@ TEST(Agreement, ByTreesHoldsAllWhoLiveWhateverTheDeaths) {
 TEST(Agreement, ByTreesLeavesNobodyOutForAMemberThatStandsStill) {
   for (std::uint64_t seed = 1; seed <= 1000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    Weather weather{.least = 8, .most = 40, .fan_out = 2, .pauses = 1, .longest_pause = 8};
-    SimulatedAgreement run(seed, weather);
+    Conditions conditions{.least = 8, .most = 40, .fan_out = 2, .pauses = 1, .longest_pause = 8};
+    SimulatedAgreement run(seed, conditions);
     run.run();
     expect_termination(run);
     const Survivors* set = expect_one_set(run, true);
@@ -96,7 +96,7 @@ int left_out_in_time(int fan_out) {
   int left_out = 0;
   for (std::uint64_t seed = 1; seed <= 1000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    SimulatedAgreement run(seed, Weather{.latecomers = true, .least = 6, .most = 24, .fan_out = fan_out});
+    SimulatedAgreement run(seed, Conditions{.latecomers = true, .least = 6, .most = 24, .fan_out = fan_out});
     run.run();
     expect_termination(run);
     const Survivors* set = expect_one_set(run, false);
@@ -123,7 +123,7 @@ TEST(Agreement, ByTreesNeverSplitsEvenWhenMessagesTakeLongerThanAnyoneWaits) {
   for (std::uint64_t seed = 1; seed <= 2000 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     SimulatedAgreement run(
-        seed, Weather{.longest_delay = 6.0, .last_start = 6.0, .latecomers = true, .most = 14, .fan_out = 2});
+        seed, Conditions{.longest_delay = 6.0, .last_start = 6.0, .latecomers = true, .most = 14, .fan_out = 2});
     run.run();
     expect_termination(run);
     if (expect_one_set(run, false) != nullptr) ++agreed;
