@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -113,12 +114,21 @@ class Faults:
         self._rails.do("rate", host, rail, mbit)
         return lambda: self._rails.do("rate", host, rail, MBIT)
 
-    def _stop(self, _, rank):
+    def _stop(self, seconds, rank):
         process = self._job.ranks[rank]
         if not process.is_running():
             return False
+
+        def go_on():
+            if process.is_running():
+                os.kill(process.pid, signal.SIGCONT)
+
         os.kill(process.pid, signal.SIGSTOP)
-        return lambda: process.is_running() and os.kill(process.pid, signal.SIGCONT)
+        # On time, too, while the kernel takes seconds to change a port.
+        timer = threading.Timer(seconds, go_on)
+        timer.daemon = True
+        timer.start()
+        return go_on
 
     def _kill(self, _, rank):
         """Newcomers need descriptors, and so do those that take them in."""

@@ -17,6 +17,7 @@ constexpr double kPatience = 12;  // seconds for an operation without a time-out
 constexpr double kEntry = 10;     // seconds for those who have met to grow to connect
 constexpr double kNews = 1;       // seconds for all to hear of an abort, or of a rank that left
 constexpr int kNever = INT_MAX;
+constexpr int kTries = 100'000;  // microseconds for a process that is to stop or end to give up its locks
 enum Fault {
   kReset,
   kCutRail,
@@ -431,6 +432,7 @@ bool SimulatedJob::spend_relays() {
   if (harm_ == Harm::splitting) return true;
   if (network_.hosts() < 3 || killed_ > 0 || outages_left_ < kOutages) return false;
   outages_left_ = 0;
+  relays_ = true;
   return true;
 }
 
@@ -448,6 +450,7 @@ void SimulatedJob::inject(int kind) {
   if (kind == kCutPair && !spend_relays()) return;
   Time outage = draw_.pick(10, splits ? 4000 : 3000) * kMillisecond;
   const bool takes_all = kind == kCutRail || kind == kCutOneWay || kind == kPortDown;
+  if (!splits && takes_all && relays_) return;  // those who relay, or tell who lives, have to be heard
   if (!splits && !spares_one && takes_all) outage = spend_outage(outage / 10);
   if (spares_one && takes_all && draw_.chance(0.3)) outage = 60 * kSecond;  // to the end of the job
   if (kind == kCutPair && !splits) outage = std::min(outage, 2 * kSecond);  // no data pass: operations would time out
@@ -488,7 +491,7 @@ void SimulatedJob::inject(int kind) {
       break;
     case kStop:
       outage = draw_.pick(1, 3000) * kMillisecond;
-      stop_process(rank, splits ? outage : spend_outage(outage / 10), 1000);
+      stop_process(rank, splits ? outage : spend_outage(outage / 10), kTries);
       break;
     case kClockJump: {
       const Time jump = spend_outage(draw_.pick(1, 400) * kMillisecond);
@@ -509,7 +512,7 @@ void SimulatedJob::inject(int kind) {
       // Without other faults all deaths are known, and one is enough to go on; otherwise a majority stays.
       if ((only_kills_ ? 1 : 2) * (killed_ + 1) < static_cast<int>(ranks_.size())) {
         ++killed_;
-        end_process(*rank.process, 1000);
+        end_process(*rank.process, kTries);
       }
       break;
     case kCutPair:
@@ -545,7 +548,8 @@ void SimulatedJob::inject(int kind) {
 
 void SimulatedJob::end_process(Process& process, int tries) {
   if (process.dead) return;
-  if (kernel_.holds_no_lock(process) || tries == 0) return kernel_.kill(process);
+  if (tries == 0) return;
+  if (kernel_.holds_no_lock(process)) return kernel_.kill(process);
   kernel_.after(kMicrosecond, [this, &process, tries] { end_process(process, tries - 1); });
 }
 

@@ -94,6 +94,7 @@ class SimulatedJob {
   // For this long all ways of a host may be gone, or it may stand still.
   static constexpr Time kOutages = 500 * kMillisecond;
   Time outages_left_ = kOutages;
+  bool relays_ = false;  // some rely on a third host to connect them
 };
 
 }  // namespace tutti::simulated
