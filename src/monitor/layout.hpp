@@ -16,10 +16,11 @@
 namespace tutti::monitor {
 
 inline constexpr std::uint64_t kMagic = 0x31434552495455;  // "UTIREC1"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr int kActives = 8;       // operations of a communicator under way at once; others are counted only
 inline constexpr int kWorkers = 32;      // of an operation under way, whose steps are told
 inline constexpr int kLinks = 64;        // of a communicator
+inline constexpr int kWaits = 64;        // ranks that a communicator waits for; the last stands for all others
 inline constexpr int kKinds = 10;        // of collectives
 inline constexpr int kSizeClasses = 12;  // of operations, see size_class()
 inline constexpr int kPrograms = 64;     // names of programs
@@ -123,10 +124,10 @@ struct alignas(64) OperationRecord {
   Cell<std::int32_t> root;    // point-to-point: the peer
   Cell<std::uint32_t> program;
   Cell<std::uint64_t> entered;  // this rank called it
-  Cell<std::uint64_t> met;      // the first word of another rank came, after a wait; 0: there was none to speak of
+  Cell<std::uint64_t> waited;   // ticks: of the time until it was done, in which it waited for other ranks
   Cell<std::uint64_t> done;
   Cell<std::uint32_t> signature;
-  Cell<std::uint32_t> unused;
+  Cell<std::int32_t> waited_for;  // the rank of the longest of these waits; -1: there was none to speak of
 };
 static_assert(sizeof(OperationRecord) == 64);
 
@@ -148,7 +149,8 @@ struct alignas(64) Active {
   Cell<std::int32_t> root;
   Cell<std::uint32_t> program;
   Cell<std::uint64_t> entered;
-  Cell<std::uint64_t> met;  // 0: not yet
+  Cell<std::uint64_t> waited;     // ticks so far
+  Cell<std::int32_t> waited_for;  // the rank of the longest wait so far; -1: none
   Cell<std::uint32_t> signature;
   Cell<std::uint32_t> workers;                         // of this rank's part
   Cell<std::int32_t> awaited;                          // the rank it waits for, where it has come to sleep; -1: none
@@ -184,7 +186,13 @@ struct Total {
   Cell<std::uint64_t> operations;
   Cell<std::uint64_t> bytes;
   Cell<std::uint64_t> ticks;   // from entering to done
-  Cell<std::uint64_t> waited;  // of these, until others had come
+  Cell<std::uint64_t> waited;  // of these, in which they waited for other ranks
+};
+
+/// How long the operations of a communicator have waited for a rank.
+struct WaitRecord {
+  Cell<std::uint32_t> name;  // rank + 1; 0: free, but for the last
+  Cell<std::uint64_t> ticks;
 };
 
 /// By the owner of the communicator's token, but for `state` and `error`.
@@ -203,6 +211,7 @@ struct alignas(64) CommunicatorRecord {
   Text<48> name;
   Text<200> error;
   Total totals[kKinds][kSizeClasses];
+  WaitRecord waits[kWaits];
   Active actives[kActives];  // the first is for collectives
   LinkRecord links[kLinks];
 };

@@ -41,7 +41,8 @@ class OperationLog {
     active->root.set(title.root);
     active->program.set(title.program);
     active->signature.set(signature);
-    active->met.set(0);
+    active->waited.set(0);
+    active->waited_for.set(-1);
     active->awaited.set(-1);
     begin_workers(*active, title.workers);
     active->entered.set(ticks());
@@ -62,7 +63,7 @@ class OperationLog {
     if (active == nullptr) return;
     const std::uint64_t done = ticks();
     const std::uint64_t entered = active->entered.get();
-    const std::uint64_t met = active->met.get();
+    const std::uint64_t waited = active->waited.get();
     const std::uint64_t bytes = active->bytes.get();
     const std::uint64_t what = active->what.get();
     const std::uint64_t index = record_->operation_count.get();
@@ -73,7 +74,8 @@ class OperationLog {
     operation.root.set(active->root.get());
     operation.program.set(active->program.get());
     operation.entered.set(entered);
-    operation.met.set(met);
+    operation.waited.set(waited);
+    operation.waited_for.set(active->waited_for.get());
     operation.done.set(done);
     operation.signature.set(active->signature.get());
     operation.index.set(index + 1);
@@ -82,7 +84,7 @@ class OperationLog {
     total.operations.add(1);
     total.bytes.add(bytes);
     total.ticks.add(done - entered);
-    if (met != 0) total.waited.add(met - entered);
+    if (waited != 0) total.waited.add(waited);
     active->generation.add(1);
   }
 

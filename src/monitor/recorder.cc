@@ -184,6 +184,10 @@ void Recorder::clear(CommunicatorRecord& record) {
   for (auto& of_kind : record.totals)
     for (Total& total : of_kind)
       for (auto* const sum : {&total.operations, &total.bytes, &total.ticks, &total.waited}) sum->set(0);
+  for (WaitRecord& wait : record.waits) {
+    wait.name.set(0);
+    wait.ticks.set(0);
+  }
   for (Active& active : record.actives) active.generation.set((active.generation.get() + 1) & ~std::uint64_t{1});
   for (LinkRecord& link : record.links) link.name.set(0);
 }

@@ -91,6 +91,11 @@ class StatusJson {
             {"bytes", rank.bytes},
             {"seconds", rank.seconds},
             {"waited_seconds", rank.waited},
+            {"waited_for",
+             list_of(rank.waited_for,
+                     [](const WaitedView& each) {
+                       return Json{{"rank", each.rank < 0 ? Json() : Json(each.rank)}, {"seconds", each.seconds}};
+                     })},
             {"pending", list_of(rank.pending, [&](const PendingView& each) { return pending(each); })},
             {"last_operations", list_of(rank.recent, [&](const OperationView& each) { return operation(each); })},
             {"links", list_of(rank.links, link)}};
@@ -108,7 +113,9 @@ class StatusJson {
             {"program", each.program},
             {"signature", fmt::format("{:08x}", each.signature)},
             {"entered", moment(each.entered)},
-            {"met", moment(each.met)},
+            {"met", moment(each.met())},
+            {"waited_seconds", each.waited},
+            {"waited_most_for", each.waited_for < 0 ? Json() : Json(each.waited_for)},
             {"done", moment(each.done)}};
   }
 

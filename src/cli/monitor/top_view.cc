@@ -25,6 +25,7 @@ struct RankRate {
   double operations = 0, bytes = 0;  // a second
   double in_operations = 0;          // share of the time
   double waiting = 0;                // likewise
+  std::optional<int> mostly_for;     // the rank for which it waited longest
 };
 
 using RankKey = std::tuple<std::uint64_t, int, int>;  // communicator, rank, pid
@@ -32,14 +33,21 @@ using RankKey = std::tuple<std::uint64_t, int, int>;  // communicator, rank, pid
 struct Sums {
   std::uint64_t operations = 0, bytes = 0;
   double seconds = 0, waited = 0;
+  std::map<int, double> waited_for = {};  // by rank
 };
+
+Sums sums_of(const RankReport& rank) {
+  Sums sums{rank.operations, rank.bytes, rank.seconds, rank.waited};
+  for (const WaitedView& each : rank.waited_for)
+    if (each.rank >= 0) sums.waited_for[each.rank] = each.seconds;
+  return sums;
+}
 
 std::map<RankKey, Sums> sums_of(const ClusterReport& report) {
   std::map<RankKey, Sums> sums;
   for (const JobReport& job : report.jobs)
     for (const CommunicatorReport& communicator : job.communicators)
-      for (const RankReport& rank : communicator.ranks)
-        sums[{communicator.id, rank.rank, rank.pid}] = {rank.operations, rank.bytes, rank.seconds, rank.waited};
+      for (const RankReport& rank : communicator.ranks) sums[{communicator.id, rank.rank, rank.pid}] = sums_of(rank);
   return sums;
 }
 
@@ -52,11 +60,29 @@ double pending_since(const RankReport& rank, double before, double now) {
   return now - since;
 }
 
-double awaited_since(const CommunicatorReport& communicator, const RankReport& rank, double before, double now) {
+/// Of that, the time in which it waited for others, as far as that can be told.
+double waited_since(const RankReport& rank, double before, double now) {
   double longest = 0;
-  for (const Wait& wait : communicator.waits)
-    if (wait.waiter == rank.rank) longest = std::max(longest, std::min(wait.seconds, now - before));
+  if (rank.alive)
+    for (const PendingView& pending : rank.pending)
+      longest =
+          std::max(longest, std::min(pending.operation.waited, now - std::max(before, pending.operation.entered)));
   return longest;
+}
+
+/// The rank that was waited for longest since the earlier look, where that is worth a word.
+std::optional<int> mostly_for(const Sums& now, const Sums& before, double elapsed) {
+  constexpr double kWorthAWord = 0.01;  // of the time
+  std::optional<int> found;
+  double longest = kWorthAWord * elapsed;
+  for (const auto& [rank, seconds] : now.waited_for) {
+    const auto known = before.waited_for.find(rank);
+    const double waited = seconds - (known != before.waited_for.end() ? known->second : 0);
+    if (waited <= longest) continue;
+    longest = waited;
+    found = rank;
+  }
+  return found;
 }
 
 std::vector<RankRate> rates_of(const ClusterReport& report, const ClusterReport& earlier) {
@@ -73,10 +99,11 @@ std::vector<RankRate> rates_of(const ClusterReport& report, const ClusterReport&
         rate.operations = static_cast<double>(rank.operations - before.operations) / elapsed;
         rate.bytes = static_cast<double>(rank.bytes - before.bytes) / elapsed;
         const double pending = pending_since(rank, earlier.now, report.now);
-        const double waiting = awaited_since(communicator, rank, earlier.now, report.now);
+        const double waiting = waited_since(rank, earlier.now, report.now);
         // An operation that began before the earlier look is counted whole when it ends.
         rate.in_operations = std::clamp((rank.seconds - before.seconds + pending) / elapsed, 0.0, 1.0);
         rate.waiting = std::clamp((rank.waited - before.waited + waiting) / elapsed, 0.0, rate.in_operations);
+        rate.mostly_for = mostly_for(sums_of(rank), before, elapsed);
       }
   return rates;
 }
@@ -100,6 +127,7 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Cl
                {"bytes/s", true},
                {"in ops", true},
                {"waiting", true},
+               {"mostly for"},
                {"operation"},
                {"for", true},
                {"waits for", true}});
@@ -124,7 +152,8 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Cl
     table.add(
         {name.empty() ? short_name(rate.communicator->id) : name, std::to_string(rank.rank), std::to_string(rank.pid),
          fmt::format("{:.0f}", rate.operations), bytes_text(rate.bytes), percent(rate.in_operations),
-         percent(rate.waiting), operation, lasting, wait != waits.end() ? std::to_string(wait->awaited) : ""},
+         percent(rate.waiting), rate.mostly_for ? fmt::format("rank {}", *rate.mostly_for) : "", operation, lasting,
+         wait != waits.end() ? std::to_string(wait->awaited) : ""},
         shade);
   }
   return table.lines("", color);

@@ -31,6 +31,7 @@ RankReport rank_of(const CommunicatorView& view, const ProcessView& process, std
     rank.seconds += total.seconds;
     rank.waited += total.waited;
   }
+  rank.waited_for = view.waits;
   rank.pending = view.pending;
   rank.recent = view.operations;
   rank.links = view.links;

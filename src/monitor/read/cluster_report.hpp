@@ -31,7 +31,8 @@ struct RankReport {
   std::string error;
   std::uint64_t entered = 0, done = 0, ends_entered = 0, ends_done = 0;
   std::uint64_t operations = 0, bytes = 0;  // over, of every kind
-  double seconds = 0, waited = 0;           // in these; of that, until others had come
+  double seconds = 0, waited = 0;           // in these; of that, in which they waited for other ranks
+  std::vector<WaitedView> waited_for;       // the same by rank, and of what is pending
   std::vector<PendingView> pending;
   std::optional<std::uint32_t> last_entered;  // number of the last collective it entered, as far as that is recorded
   std::optional<OperationView> last_done;     // the last collective

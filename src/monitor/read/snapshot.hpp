@@ -31,8 +31,12 @@ struct OperationView {
   std::string program;
   std::uint32_t signature = 0;
   double entered = 0;
-  double met = 0;   // the first word of another rank came; 0: not yet, or without a wait to speak of
-  double done = 0;  // 0: not yet
+  double waited = 0;    // seconds: of the time since it was entered, in which it waited for other ranks
+  int waited_for = -1;  // the rank of the longest of these waits; -1: there was none to speak of
+  double done = 0;      // 0: not yet
+
+  /// When others had been met, as if all waiting had come first; 0: it did not wait.
+  double met() const { return waited > 0 ? entered + waited : 0; }
 };
 
 struct WorkerView {
@@ -79,6 +83,12 @@ struct TotalView {
   double waited = 0;
 };
 
+/// For how long a rank was waited for.
+struct WaitedView {
+  int rank = -1;  // -1: all those there was no room for
+  double seconds = 0;
+};
+
 struct CommunicatorView {
   CommunicatorRecord::State state{};
   std::uint64_t id = 0;
@@ -93,6 +103,7 @@ struct CommunicatorView {
   std::vector<PendingView> pending;
   std::vector<LinkView> links;
   std::vector<TotalView> totals;          // those that are not zero
+  std::vector<WaitedView> waits;          // of operations over and under way, by the rank that was waited for
   std::vector<OperationView> operations;  // the last ones, oldest first
   std::vector<StepView> steps;            // likewise
 };
