@@ -16,7 +16,7 @@
 namespace tutti::monitor {
 
 inline constexpr std::uint64_t kMagic = 0x31434552495455;  // "UTIREC1"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr int kActives = 8;       // operations of a communicator under way at once; others are counted only
 inline constexpr int kWorkers = 32;      // of an operation under way, whose steps are told
 inline constexpr int kLinks = 64;        // of a communicator
@@ -24,6 +24,8 @@ inline constexpr int kWaits = 64;        // ranks that a communicator waits for;
 inline constexpr int kKinds = 10;        // of collectives
 inline constexpr int kSizeClasses = 12;  // of operations, see size_class()
 inline constexpr int kPrograms = 64;     // names of programs
+inline constexpr int kMarks = 9;         // of each level
+inline constexpr int kMarkLevels = 7;    // after every 8th collective, every 64th, ...
 
 template <typename T>
 class Cell {
@@ -97,7 +99,8 @@ struct Head {
 
 /// What an operation is, in one word.
 struct What {
-  enum Flag : std::uint8_t { sends = 1, in_place = 2, failed = 4 };
+  /// `together`: no rank is done before all have come.
+  enum Flag : std::uint8_t { sends = 1, in_place = 2, failed = 4, together = 8 };
 
   std::uint32_t number = 0;  // in call order
   std::uint8_t collective = 0;
@@ -195,6 +198,17 @@ struct WaitRecord {
   Cell<std::uint64_t> ticks;
 };
 
+/// What a rank's collectives that are left together have taken when one of a certain number was over. All ranks make
+/// their marks after the same numbers, so that they can be compared over the same collectives.
+struct Mark {
+  Cell<std::uint64_t> index;  // number of that collective, plus one
+  Cell<std::uint64_t> at;
+  Cell<std::uint64_t> ticks;   // in these collectives, since the communicator was made
+  Cell<std::uint64_t> waited;  // of that, for other ranks
+};
+/// Collectives from one mark of a level to the next.
+inline constexpr std::uint64_t mark_interval(int level) { return std::uint64_t{8} << 3 * level; }
+
 /// By the owner of the communicator's token, but for `state` and `error`.
 struct alignas(64) CommunicatorRecord {
   enum State : std::uint32_t { free, alive, broken, closed };
@@ -212,7 +226,9 @@ struct alignas(64) CommunicatorRecord {
   Text<200> error;
   Total totals[kKinds][kSizeClasses];
   WaitRecord waits[kWaits];
-  Active actives[kActives];  // the first is for collectives
+  Cell<std::uint64_t> together_ticks, together_waited;  // in collectives that are left together
+  Mark marks[kMarkLevels][kMarks];                      // a ring of each level
+  Active actives[kActives];                             // the first is for collectives
   LinkRecord links[kLinks];
 };
 

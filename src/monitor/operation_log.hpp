@@ -85,7 +85,13 @@ class OperationLog {
     total.bytes.add(bytes);
     total.ticks.add(done - entered);
     if (waited != 0) total.waited.add(waited);
+    if (what >> 56 & What::together) {
+      record_->together_ticks.add(done - entered);
+      if (waited != 0) record_->together_waited.add(waited);
+    }
     active->generation.add(1);
+    const std::uint32_t number = What::of(what).number;
+    if (collective && number % mark_interval(0) == 0) mark(number, done);
   }
 
   /// A step of an operation that is traced.
@@ -108,6 +114,18 @@ class OperationLog {
   static void begin_workers(Active& active, std::uint32_t workers) {
     active.workers.set(workers);
     for (std::uint32_t i = 0; i < workers && i < kWorkers; ++i) active.progress[i].set(0);
+  }
+
+  /// On each level that has a mark after this collective.
+  void mark(std::uint64_t number, std::uint64_t done) {
+    for (int level = 0; level < kMarkLevels && number % mark_interval(level) == 0; ++level) {
+      Mark& made = record_->marks[level][number / mark_interval(level) % kMarks];
+      made.index.set(0);
+      made.at.set(done);
+      made.ticks.set(record_->together_ticks.get());
+      made.waited.set(record_->together_waited.get());
+      made.index.set(number + 1);
+    }
   }
 
   Active* free_active() {

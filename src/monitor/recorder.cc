@@ -184,6 +184,10 @@ void Recorder::clear(CommunicatorRecord& record) {
   for (auto& of_kind : record.totals)
     for (Total& total : of_kind)
       for (auto* const sum : {&total.operations, &total.bytes, &total.ticks, &total.waited}) sum->set(0);
+  record.together_ticks.set(0);
+  record.together_waited.set(0);
+  for (auto& of_level : record.marks)
+    for (Mark& mark : of_level) mark.index.set(0);
   for (WaitRecord& wait : record.waits) {
     wait.name.set(0);
     wait.ticks.set(0);

@@ -65,10 +65,10 @@ class StatusJson {
             {"blockers", list_of(each.blockers, blocker)},
             {"stragglers", list_of(each.stragglers,
                                    [](const Straggler& value) {
-                                     return Json{{"rank", value.rank},
-                                                 {"times", value.times},
-                                                 {"of", value.of},
-                                                 {"late_seconds", value.late}};
+                                     return Json{{"rank", value.rank},       {"why", name_of(value.why)},
+                                                 {"share", value.share()},   {"lost_seconds", value.lost},
+                                                 {"seconds", value.seconds}, {"times", value.times},
+                                                 {"of", value.of},           {"late_seconds", value.late}};
                                    })},
             {"mismatches", list_of(each.mismatches, [](const Mismatch& value) {
                return Json{{"number", value.number}, {"ranks", value.ranks}, {"text", value.text}};

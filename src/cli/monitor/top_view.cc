@@ -208,6 +208,13 @@ std::vector<std::string> lane_lines(const ClusterReport& report, const ClusterRe
   return table.lines("", color);
 }
 
+/// "all is well" is said only where there is nothing to say.
+std::string verdict(std::ptrdiff_t wrong, std::size_t findings, bool color) {
+  if (wrong > 0) return paint(fmt::format("{} wrong", wrong), Color::red, color);
+  if (findings > 0) return paint(fmt::format("{} to note", findings), Color::yellow, color);
+  return paint("all is well", Color::green, color);
+}
+
 }  // namespace
 
 std::string sparkline(const std::vector<double>& values, std::size_t columns) {
@@ -243,8 +250,7 @@ TopFrame top_frame(const Snapshot& before, const Snapshot& now, const TopStyle& 
   TopFrame frame;
   frame.head.push_back(fmt::format("tutti top: {} processes, {} ranks; {:.0f} op/s, {}/s; {}", report.processes.size(),
                                    rates.size(), total(&RankRate::operations), bytes_text(total(&RankRate::bytes)),
-                                   wrong == 0 ? paint("all is well", Color::green, style.color)
-                                              : paint(fmt::format("{} wrong", wrong), Color::red, style.color)));
+                                   verdict(wrong, report.findings.size(), style.color)));
   frame.body = rank_lines(rates, report, style.color);
   const std::vector<std::string> lanes = lane_lines(report, earlier, style.color);
   if (!lanes.empty()) frame.body.push_back("");

@@ -34,6 +34,7 @@ RankReport rank_of(const CommunicatorView& view, const ProcessView& process, std
   rank.waited_for = view.waits;
   rank.pending = view.pending;
   rank.recent = view.operations;
+  rank.marks = view.marks;
   rank.links = view.links;
   for (const OperationView& operation : view.operations)
     if (is_collective(operation)) rank.last_done = operation;

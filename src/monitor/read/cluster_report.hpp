@@ -37,6 +37,7 @@ struct RankReport {
   std::optional<std::uint32_t> last_entered;  // number of the last collective it entered, as far as that is recorded
   std::optional<OperationView> last_done;     // the last collective
   std::vector<OperationView> recent;          // oldest first
+  std::vector<std::vector<MarkView>> marks;   // as in the CommunicatorView
   std::vector<LinkView> links;
 };
 
@@ -61,11 +62,23 @@ struct Blocker {
   std::string text;  // what it does instead
 };
 
-/// A rank that entered last again and again, of the operations that all recorded ranks share.
+/// A rank that costs the others time again and again: they wait for it in collectives that are left together.
 struct Straggler {
+  enum class Why {
+    late,  // it enters after the others
+    slow,  // it enters with them, and they wait for it within: it stands still now and then, or the way to it is slow
+  };
+
   int rank = 0;
+  Why why{};
+  double lost = 0;  // seconds by which it spent less in these collectives (slow: waited less) than the others' median
+  double seconds = 0;  // of so many
+  /// Of the last operations that all recorded ranks remember: in how many it came last, and by how much on average.
   int times = 0, of = 0;
-  double late = 0;  // seconds by which the median of the others was earlier, on average of these times
+  double late = 0;
+  double remembered = 0;  // seconds from the first of these to the last
+
+  double share() const { return lost / seconds; }
 };
 
 /// Ranks that called something else under the same number.
@@ -134,6 +147,7 @@ struct ReportOptions {
 ClusterReport analyze(const Snapshot& snapshot, const ReportOptions& options = {});
 
 const char* name_of(Blocker::Why why);
+const char* name_of(Straggler::Why why);
 
 /// The first half of an id, enough for a person.
 std::string short_name(std::uint64_t id);

@@ -151,45 +151,6 @@ TEST(ClusterReport, believes_the_living_where_two_processes_claim_a_rank) {
   }
 }
 
-/// Eight operations in which this rank was for so long.
-ProcessView with_stays(int rank, int size, double seconds, Collective collective = Collective::all_reduce) {
-  ProcessView view = process(rank, size);
-  for (std::uint32_t number = 0; number < 8; ++number) {
-    OperationView each = operation(number, collective);
-    each.done = each.entered + seconds;
-    view.communicators[0].operations.push_back(each);
-  }
-  return view;
-}
-
-TEST(ClusterReport, finds_the_straggler_by_how_short_it_was_in_the_operations_of_all) {
-  const ClusterReport report = of({with_stays(0, 3, 0.010), with_stays(1, 3, 0.002), with_stays(2, 3, 0.012)});
-  ASSERT_EQ(world(report).stragglers.size(), 1U);
-  const Straggler& straggler = world(report).stragglers[0];
-  EXPECT_EQ(straggler.rank, 1);
-  EXPECT_EQ(straggler.times, 8);
-  EXPECT_EQ(straggler.of, 8);
-  EXPECT_NEAR(straggler.late, 0.010, 0.0021);
-  EXPECT_FALSE(report.is_wrong());
-}
-
-TEST(ClusterReport, finds_no_straggler_among_equals_nor_where_ranks_may_leave_early) {
-  EXPECT_TRUE(world(of({with_stays(0, 2, 0.010), with_stays(1, 2, 0.0099)})).stragglers.empty());
-  EXPECT_TRUE(
-      world(of({with_stays(0, 2, 0.010, Collective::broadcast), with_stays(1, 2, 0.002, Collective::broadcast)}))
-          .stragglers.empty());
-}
-
-TEST(ClusterReport, finds_no_straggler_where_each_is_the_last_every_other_time) {
-  ProcessView one = with_stays(0, 2, 0.010);
-  ProcessView other = with_stays(1, 2, 0.010);
-  for (std::size_t i = 0; i < 8; ++i) {
-    OperationView& late = (i % 2 == 0 ? one : other).communicators[0].operations[i];
-    late.done = late.entered + 0.002;
-  }
-  EXPECT_TRUE(world(of({one, other})).stragglers.empty());
-}
-
 TEST(ClusterReport, sees_that_ranks_called_different_operations_under_one_number) {
   ProcessView other = that_waits(2, 3, 17, 0, 1);
   other.communicators[0].pending[0].operation.collective = Collective::broadcast;

@@ -63,6 +63,7 @@ class RecordingReader {
   void read_links(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_totals(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_waits(const CommunicatorRecord& record, CommunicatorView& view) const;
+  void read_marks(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_operations(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_steps(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_lane(std::uint32_t slot, std::vector<LaneView>& into) const;
@@ -128,6 +129,7 @@ void RecordingReader::read_communicator(const CommunicatorRecord& record, std::v
   read_links(record, view);
   read_totals(record, view);
   read_waits(record, view);
+  read_marks(record, view);
   if (detail_.operations) read_operations(record, view);
   if (detail_.steps) read_steps(record, view);
   into.push_back(std::move(view));
@@ -213,6 +215,17 @@ void RecordingReader::read_waits(const CommunicatorRecord& record, CommunicatorV
   }
   std::sort(view.waits.begin(), view.waits.end(),
             [](const WaitedView& a, const WaitedView& b) { return a.rank < b.rank; });
+}
+
+void RecordingReader::read_marks(const CommunicatorRecord& record, CommunicatorView& view) const {
+  for (const auto& ring : record.marks) {
+    std::vector<MarkView>& marks = view.marks.emplace_back();
+    for (const Mark& mark : ring)
+      if (mark.index.get() != 0)
+        marks.push_back({static_cast<std::uint32_t>(mark.index.get() - 1), clock_.at(mark.at.get()),
+                         clock_.length(mark.ticks.get()), clock_.length(mark.waited.get())});
+    std::sort(marks.begin(), marks.end(), [](const MarkView& a, const MarkView& b) { return a.number < b.number; });
+  }
 }
 
 void RecordingReader::read_operations(const CommunicatorRecord& record, CommunicatorView& view) const {

@@ -89,6 +89,14 @@ struct WaitedView {
   double seconds = 0;
 };
 
+/// What the collectives that are left together have taken when one of a certain number was over.
+struct MarkView {
+  std::uint32_t number = 0;  // of that one: ranks make marks after the same
+  double at = 0;
+  double seconds = 0;  // in these collectives, since the communicator was made
+  double waited = 0;   // of that, for other ranks
+};
+
 struct CommunicatorView {
   CommunicatorRecord::State state{};
   std::uint64_t id = 0;
@@ -102,10 +110,11 @@ struct CommunicatorView {
   std::uint32_t lost_links = 0;
   std::vector<PendingView> pending;
   std::vector<LinkView> links;
-  std::vector<TotalView> totals;          // those that are not zero
-  std::vector<WaitedView> waits;          // of operations over and under way, by the rank that was waited for
-  std::vector<OperationView> operations;  // the last ones, oldest first
-  std::vector<StepView> steps;            // likewise
+  std::vector<TotalView> totals;             // those that are not zero
+  std::vector<WaitedView> waits;             // of operations over and under way, by the rank that was waited for
+  std::vector<std::vector<MarkView>> marks;  // the last ones of each level, oldest first; see mark_interval()
+  std::vector<OperationView> operations;     // the last ones, oldest first
+  std::vector<StepView> steps;               // likewise
 };
 
 struct ChunkView {
