@@ -16,7 +16,7 @@
 namespace tutti::monitor {
 
 inline constexpr std::uint64_t kMagic = 0x31434552495455;  // "UTIREC1"
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr int kActives = 8;       // operations of a communicator under way at once; others are counted only
 inline constexpr int kWorkers = 32;      // of an operation under way, whose steps are told
 inline constexpr int kLinks = 64;        // of a communicator
@@ -80,6 +80,7 @@ struct Head {
   Cell<std::uint32_t> bytes;
   Cell<std::int32_t> pid;
   Cell<std::uint32_t> ended;                                                    // 1: it left in order
+  Cell<std::uint32_t> told_to_end;                                              // by this signal, in its last moment
   Cell<std::uint32_t> communicators, operations, steps, lanes, chunks, events;  // the shape
   Cell<std::uint32_t> window;                                                   // completions of a lane's window
   Cell<std::uint64_t> ticks0, monotonic0, realtime0;                            // taken together; ns

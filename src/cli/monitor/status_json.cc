@@ -81,6 +81,7 @@ class StatusJson {
             {"alive", rank.alive},
             {"stopped", rank.stopped},
             {"ended", rank.ended},
+            {"told_to_end", rank.told_to_end == 0 ? Json() : Json(rank.told_to_end)},
             {"state", name_of(rank.state)},
             {"error", rank.error},
             {"entered", rank.entered},

@@ -139,7 +139,7 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Cl
     const std::string& name = rate.communicator->name;
     std::string operation, lasting;
     if (!rank.alive) {
-      operation = rank.ended ? "has ended" : "was killed";
+      operation = end_of(rank);
     } else if (rank.state != CommunicatorRecord::alive) {
       operation = name_of(rank.state);
     } else if (!rank.pending.empty()) {
@@ -148,7 +148,7 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Cl
     }
     std::optional<Color> shade;
     if (rate.waiting > 0.5) shade = Color::yellow;
-    if (!rank.alive || rank.state == CommunicatorRecord::broken) shade = Color::red;
+    if ((!rank.alive && !rank.ended) || rank.state == CommunicatorRecord::broken) shade = Color::red;
     table.add(
         {name.empty() ? short_name(rate.communicator->id) : name, std::to_string(rank.rank), std::to_string(rank.pid),
          fmt::format("{:.0f}", rate.operations), bytes_text(rate.bytes), percent(rate.in_operations),

@@ -26,7 +26,8 @@ struct RankReport {
   int pid = 0;
   bool alive = false;
   bool stopped = false;  // by a signal, or a debugger
-  bool ended = false;    // its process left in order
+  bool ended = false;    // its process left in order, or was told to
+  int told_to_end = 0;   // by this signal; 0: by none
   CommunicatorRecord::State state{};
   std::string error;
   std::uint64_t entered = 0, done = 0, ends_entered = 0, ends_done = 0;
@@ -159,6 +160,8 @@ std::string steps_of(const PendingView& pending);
 std::string text_of(const std::vector<RankRange>& ranges);
 /// "rank 2", "ranks 0-2, 5". `ranks`: in order.
 std::string text_of(const std::vector<int>& ranks);
+/// "has ended", "was ended by SIGTERM", "was killed": of one that is not alive.
+std::string end_of(const RankReport& rank);
 /// "3.2 s", "410 ms", "12 us"
 std::string duration_text(double seconds);
 /// "1.5 MB"; powers of 1,000.

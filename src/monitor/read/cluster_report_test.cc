@@ -1,6 +1,7 @@
 #include "monitor/read/cluster_report.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 namespace tutti::monitor {
 namespace {
@@ -138,6 +139,36 @@ TEST(ClusterReport, says_where_a_process_was_killed) {
   ASSERT_TRUE(report.is_wrong());
   EXPECT_EQ(report.findings[0].text, "world: rank 1 (pid 101) was killed in all_reduce #17, worker 0 step 3");
   EXPECT_EQ(world(report).blockers.at(0).why, Blocker::Why::killed);
+}
+
+TEST(ClusterReport, finds_nothing_wrong_with_ranks_that_were_told_to_end) {
+  ProcessView first = that_waits(0, 2, 17, 1, 0.5), second = process(1, 2);
+  second.communicators[0].state = CommunicatorRecord::broken;
+  second.communicators[0].error = "rank 0 died";
+  for (ProcessView* const each : {&first, &second}) {
+    each->alive = false;
+    each->ended = true;
+    each->told_to_end = SIGTERM;
+  }
+  const ClusterReport told = of({first, second});
+  EXPECT_TRUE(told.findings.empty());
+  EXPECT_EQ(world(told).state, CommunicatorRecord::closed);
+  EXPECT_EQ(end_of(world(told).ranks[0]), "was ended by SIGTERM");
+  first.ended = false;
+  first.told_to_end = 0;
+  const ClusterReport killed = of({first, second});
+  ASSERT_EQ(killed.findings.size(), 1U);
+  EXPECT_TRUE(killed.is_wrong());
+  EXPECT_EQ(end_of(world(killed).ranks[0]), "was killed");
+}
+
+TEST(ClusterReport, takes_no_rank_that_is_stopped_for_one_that_waits) {
+  ProcessView stopped = that_waits(1, 2, 17, 0, 12);
+  stopped.stopped = true;
+  const ClusterReport report = of({that_waits(0, 2, 17, 1, 12), stopped});
+  ASSERT_EQ(world(report).blockers.size(), 1U);
+  EXPECT_EQ(world(report).blockers[0].rank, 1);
+  EXPECT_EQ(world(report).blockers[0].waiters, std::vector<int>{0});
 }
 
 TEST(ClusterReport, believes_the_living_where_two_processes_claim_a_rank) {

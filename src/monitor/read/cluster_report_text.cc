@@ -1,5 +1,6 @@
 // The sentences of a report.
 #include <fmt/core.h>
+#include <string.h>
 
 #include <algorithm>
 #include <cmath>
@@ -59,7 +60,7 @@ void Judge::broken_or_killed(const CommunicatorReport& communicator, const std::
   std::vector<int> broken;
   std::string error;
   for (const RankReport& rank : communicator.ranks) {
-    if (rank.state == CommunicatorRecord::broken) {
+    if (is_broken(rank)) {
       broken.push_back(rank.rank);
       if (error.empty()) error = rank.error;
     }
@@ -139,6 +140,12 @@ std::string title_of(const OperationView& operation) {
     return fmt::format("{} #{} {} {}", operation.sends ? "send" : "recv", operation.number,
                        operation.sends ? "to" : "from", operation.root);
   return fmt::format("{} #{}", name_of(operation.collective), operation.number);
+}
+
+std::string end_of(const RankReport& rank) {
+  if (!rank.ended) return "was killed";
+  const char* const name = rank.told_to_end != 0 ? ::sigabbrev_np(rank.told_to_end) : nullptr;
+  return name != nullptr ? fmt::format("was ended by SIG{}", name) : "has ended";
 }
 
 std::string steps_of(const PendingView& pending) {

@@ -88,7 +88,8 @@ ProcessView RecordingReader::process() const {
   const Head& head = map_.head();
   ProcessView view;
   view.pid = head.pid.get();
-  view.ended = head.ended.get() != 0;
+  view.told_to_end = static_cast<int>(head.told_to_end.get());
+  view.ended = head.ended.get() != 0 || view.told_to_end != 0;
   view.host = printable(head.host);
   view.command = printable(head.command);
   view.launcher_job = printable(head.launcher_job);

@@ -161,7 +161,8 @@ struct ProcessView {
   int pid = 0;
   bool alive = false;
   bool stopped = false;  // by a signal, or a debugger
-  bool ended = false;    // it left in order
+  bool ended = false;    // it left in order, or was told to
+  int told_to_end = 0;   // by this signal; 0: by none
   std::string host, command, launcher_job;
   std::int64_t clock_offset = 0;             // ns
   std::optional<std::uint64_t> clock_error;  // ns
