@@ -26,6 +26,8 @@ inline void end_operation(monitor::Recorder& recorder, monitor::CommunicatorReco
   total.bytes.add(ended.bytes);
   total.ticks.add(length);
   total.waited.add(ticks_of_microseconds(ended.waited));
+  of.waits[1].name.set(2);
+  of.waits[1].ticks.add(ticks_of_microseconds(ended.waited));
   const std::uint64_t index = of.operation_count.get();
   monitor::OperationRecord& record = recorder.map().operation(of, index);
   record.index.set(0);
@@ -33,7 +35,8 @@ inline void end_operation(monitor::Recorder& recorder, monitor::CommunicatorReco
   record.bytes.set(ended.bytes);
   record.program.set(recorder.program(ended.program));
   record.entered.set(now - length);
-  record.met.set(now - length + ticks_of_microseconds(ended.waited));
+  record.waited.set(ticks_of_microseconds(ended.waited));
+  record.waited_for.set(ended.waited > 0 ? 1 : -1);
   record.done.set(now);
   record.index.set(index + 1);
   of.operation_count.set(index + 1);

@@ -9,6 +9,7 @@
 
 #include "agent/names.hpp"
 #include "base/version.hpp"
+#include "monitor/read/cluster_report.hpp"
 
 namespace tutti::agent {
 namespace {
@@ -37,7 +38,7 @@ Labels labels_of(const ProcessView& process) {
 Labels labels_of(const ProcessView& process, const CommunicatorView& communicator) {
   return labels_of(process)
       .add("comm_id", fmt::format("{:016x}", communicator.id))
-      .add("comm_name", communicator.name.empty() ? "unknown" : communicator.name)
+      .add("comm_name", communicator_name(communicator.name, communicator.id))
       .add("n_nodes", communicator.hosts)
       .add("nranks", communicator.size)
       .add("rank", communicator.rank);
@@ -126,6 +127,8 @@ std::string Metrics::text(const Snapshot& snapshot, const AgentCounts& counts) {
   recent_.write(out_);
   write_processes(snapshot);
   write_communicators(snapshot);
+  write_waits(snapshot);
+  write_culprits(snapshot);
   write_totals(snapshot);
   write_links(snapshot);
   write_lanes(snapshot);
@@ -144,7 +147,8 @@ void Metrics::write_processes(const Snapshot& snapshot) {
   out_.family("tutti_process_alive", Type::gauge, "1: the process runs; 0: it is gone and its recording is left");
   for (const ProcessView& each : snapshot.processes)
     out_.sample(labels_of(each).add("command", each.command), each.alive ? 1 : 0);
-  out_.family("tutti_process_killed", Type::gauge, "1: the process is gone, and did not leave in order");
+  out_.family("tutti_process_killed", Type::gauge,
+              "1: the process is gone, and neither left in order nor was told to end");
   for (const ProcessView& each : snapshot.processes)
     out_.sample(labels_of(each).add("command", each.command), !each.alive && !each.ended ? 1 : 0);
   out_.family("tutti_process_events_total", Type::counter, "Events the process told");
@@ -164,7 +168,9 @@ void Metrics::write_processes(const Snapshot& snapshot) {
 void Metrics::write_communicators(const Snapshot& snapshot) {
   out_.family("tutti_communicator_broken", Type::gauge, "1: the communicator is broken");
   each_communicator(snapshot, [&](const ProcessView& process, const CommunicatorView& each) {
-    out_.sample(labels_of(process, each), each.state == CommunicatorRecord::broken ? 1 : 0);
+    // Of ranks that are told to end, those that are told last see the others go.
+    const bool told = !process.alive && process.told_to_end != 0;
+    out_.sample(labels_of(process, each), each.state == CommunicatorRecord::broken && !told ? 1 : 0);
   });
   out_.family("tutti_pending_operations", Type::gauge, "Operations under way");
   each_communicator(snapshot, [&](const ProcessView& process, const CommunicatorView& each) {
@@ -189,6 +195,53 @@ void Metrics::write_communicators(const Snapshot& snapshot) {
   });
 }
 
+void Metrics::write_waits(const Snapshot& snapshot) {
+  const std::string name = "tutti_waited_seconds_total";
+  out_.family(name, Type::counter, "Time operations waited, by the rank that was waited for");
+  each_communicator(snapshot, [&](const ProcessView& process, const CommunicatorView& each) {
+    for (const monitor::WaitedView& waited : each.waits) {
+      Labels labels = labels_of(process, each);
+      labels.add("awaited", waited.rank < 0 ? "others" : std::to_string(waited.rank));
+      out_.sample(labels, never_less(name + labels.text(), waited.seconds));
+    }
+  });
+}
+
+/// The ranks that hold others up, as this host knows them.
+void Metrics::write_culprits(const Snapshot& snapshot) {
+  constexpr double kWorthATime = 1;  // seconds; what is over sooner would only make series
+  const monitor::ClusterReport report = monitor::analyze(snapshot);
+  const auto labels_of_rank = [&](const monitor::JobReport& job, const monitor::CommunicatorReport& of, int rank) {
+    const auto found =
+        std::find_if(of.ranks.begin(), of.ranks.end(), [&](const auto& each) { return each.rank == rank; });
+    const bool is_here = found != of.ranks.end();
+    Labels labels;
+    labels.add("slurm_job_id", job.launcher_job.empty() ? "unknown" : job.launcher_job)
+        .add("node", is_here ? report.processes[found->process].host : "")
+        .add("pid", is_here ? std::to_string(found->pid) : "")
+        .add("comm_id", fmt::format("{:016x}", of.id))
+        .add("comm_name", communicator_name(of.name, of.id))
+        .add("n_nodes", of.hosts)
+        .add("nranks", of.size)
+        .add("rank", rank);
+    return labels;
+  };
+  out_.family("tutti_blocking_rank", Type::gauge, "For how long others wait for this rank, which waits for nobody");
+  for (const monitor::JobReport& job : report.jobs)
+    for (const monitor::CommunicatorReport& each : job.communicators)
+      for (const monitor::Blocker& blocker : each.blockers)
+        if (blocker.why != monitor::Blocker::Why::circle && !blocker.waiters.empty() && blocker.seconds >= kWorthATime)
+          out_.sample(labels_of_rank(job, each, blocker.rank)
+                          .add("why", name_of(blocker.why))
+                          .add("waiters", monitor::text_of(blocker.waiters)),
+                      blocker.seconds);
+  out_.family("tutti_straggler_share", Type::gauge, "The share of the time this rank costs the others");
+  for (const monitor::JobReport& job : report.jobs)
+    for (const monitor::CommunicatorReport& each : job.communicators)
+      for (const monitor::Straggler& straggler : each.stragglers)
+        out_.sample(labels_of_rank(job, each, straggler.rank).add("why", name_of(straggler.why)), straggler.share());
+}
+
 void Metrics::write_totals(const Snapshot& snapshot) {
   struct TotalFamily {
     const char* name;
@@ -203,7 +256,7 @@ void Metrics::write_totals(const Snapshot& snapshot) {
        [](const TotalView& total) { return static_cast<double>(total.bytes); }, false},
       {"tutti_operations_seconds_total", "Time from entering them to their end",
        [](const TotalView& total) { return total.seconds; }, true},
-      {"tutti_operations_waited_seconds_total", "Of that, time until others had come",
+      {"tutti_operations_waited_seconds_total", "Of that, time in which they waited for other ranks",
        [](const TotalView& total) { return total.waited; }, true},
   };
   for (const TotalFamily& family : kFamilies) {

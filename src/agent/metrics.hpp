@@ -46,6 +46,8 @@ class Metrics {
   double never_less(const std::string& key, double value);
   void write_processes(const monitor::Snapshot& snapshot);
   void write_communicators(const monitor::Snapshot& snapshot);
+  void write_waits(const monitor::Snapshot& snapshot);
+  void write_culprits(const monitor::Snapshot& snapshot);
   void write_totals(const monitor::Snapshot& snapshot);
   void write_links(const monitor::Snapshot& snapshot);
   void write_lanes(const monitor::Snapshot& snapshot);

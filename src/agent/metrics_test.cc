@@ -1,6 +1,7 @@
 #include "agent/metrics.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <optional>
 #include <sstream>
@@ -100,6 +101,36 @@ TEST_F(MetricsTest, APendingOperationHasAnAgeAndAnAwaitedRank) {
   EXPECT_NEAR(value_of(text, "tutti_pending_operation_age_seconds").value(), 5, 1);
   EXPECT_EQ(value_of(text, "tutti_awaited_rank"), 3);
   EXPECT_NEAR(value_of(text, "tutti_awaited_seconds").value(), 2, 1);
+}
+
+TEST_F(MetricsTest, WaitsAreCountersByTheRankThatWasWaitedFor) {
+  world_.waits[3].name.set(3);
+  world_.waits[3].ticks.set(ticks_of_microseconds(2e6));
+  world_.waits[monitor::kWaits - 1].ticks.set(ticks_of_microseconds(1e6));
+  const std::string text = scrape();
+  EXPECT_NEAR(value_of(text, "tutti_waited_seconds_total", "rank=\"1\",awaited=\"2\"").value(), 2, 0.02);
+  EXPECT_NEAR(value_of(text, "tutti_waited_seconds_total", "awaited=\"others\"").value(), 1, 0.02);
+}
+
+TEST_F(MetricsTest, TheRankThatHoldsOthersUpIsToldWithThoseThatWait) {
+  monitor::add_pending(*recorder_, world_, {.number = 1, .entered = 5, .awaited = 3, .awaited_since = 4});
+  EXPECT_NEAR(value_of(scrape(), "tutti_blocking_rank", "rank=\"3\",why=\"not_seen\",waiters=\"rank 1\"").value_or(0),
+              4, 1);
+  world_.actives[0].awaited_since.set(monitor::ago(0.1));
+  EXPECT_EQ(value_of(scrape(), "tutti_blocking_rank"), std::nullopt) << "such waits come and go";
+}
+
+TEST_F(MetricsTest, AProcessThatWasToldToEndWasNotKilled) {
+  for (const int told : {0, SIGTERM}) {
+    world_.state.set(monitor::CommunicatorRecord::broken);
+    recorder_->map().head().told_to_end.set(static_cast<std::uint32_t>(told));
+    monitor::Detail detail;
+    snapshot_ = monitor::take_snapshot({folder_.path()}, detail);
+    snapshot_.processes.at(0).alive = false;
+    const std::string text = metrics_.text(snapshot_, counts_);
+    EXPECT_EQ(value_of(text, "tutti_process_killed"), told == 0 ? 1 : 0);
+    EXPECT_EQ(value_of(text, "tutti_communicator_broken"), told == 0 ? 1 : 0);
+  }
 }
 
 TEST_F(MetricsTest, ALaneTellsItsRatesConditionAndCause) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "monitor/layout.hpp"
+#include "monitor/read/cluster_report.hpp"
 
 namespace tutti::agent {
 namespace {
@@ -43,6 +44,10 @@ double bus_factor(Collective collective, int ranks) {
     default:
       return 1;
   }
+}
+
+std::string communicator_name(const std::string& name, std::uint64_t id) {
+  return name.empty() ? monitor::short_name(id) : name;
 }
 
 }  // namespace tutti::agent

@@ -2,6 +2,7 @@
 // ours.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "program/program.hpp"
@@ -12,5 +13,8 @@ namespace tutti::agent {
 std::string size_range(int size_class);
 /// What bytes over time are multiplied with to have the bandwidth of the bus, as NCCL's tests define it.
 double bus_factor(Collective collective, int ranks);
+
+/// What a communicator is called: its name, or where the program gave it none, the first half of its id.
+std::string communicator_name(const std::string& name, std::uint64_t id);
 
 }  // namespace tutti::agent

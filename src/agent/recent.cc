@@ -23,7 +23,7 @@ Labels labels_of(const monitor::ProcessView& process, const monitor::Communicato
       .add("slurm_job_id", or_unknown(process.launcher_job))
       .add("node", process.host)
       .add("gpu", "none")
-      .add("comm_name", or_unknown(communicator.name))
+      .add("comm_name", communicator_name(communicator.name, communicator.id))
       .add("n_nodes", communicator.hosts)
       .add("nranks", communicator.size)
       .add(is_point_to_point ? "p2p_operation" : "collective", nccl_name_of(operation.collective, operation.sends))

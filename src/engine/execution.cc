@@ -97,7 +97,8 @@ inline bool Execution::end() {
 
 bool Execution::advance() {
   if (!run_.is_running()) return false;
-  run_.count_poll();
+  if (run_.count_poll()) [[unlikely]]
+    note_wait(ticks());
   bool moved = false;
   if (choosing_) [[unlikely]] {
     moved = choose_plan();
@@ -250,6 +251,20 @@ Execution::Waiting Execution::waiting_for() const {
   for (const PlanWorker& worker : plan().workers)
     if (worker.send != nullptr && worker.send->released() < worker.send->sent()) return {worker.send_rank, -1, -1};
   return {};
+}
+
+void Execution::note_wait(std::uint64_t now) {
+  if (!run_.is_running() || !run_.measures_waits()) return;
+  const int rank = waiting_for().rank;
+  run_.note_wait(rank, is_on_its_way(rank), now);
+}
+
+/// Returns whether a chunk from or to this rank travels.
+bool Execution::is_on_its_way(int rank) const {
+  return std::any_of(plan().workers.begin(), plan().workers.end(), [rank](const PlanWorker& worker) {
+    return (worker.recv != nullptr && worker.recv_rank == rank && worker.recv->is_moving()) ||
+           (worker.send != nullptr && worker.send_rank == rank && worker.send->is_moving());
+  });
 }
 
 Execution::Waiting Execution::waiting_in(std::size_t worker) const {

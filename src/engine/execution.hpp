@@ -37,8 +37,11 @@ class Execution {
   Status start(const TiledPlan& tiled, const TiledPlan& when_mapped, const Call& call, OperationTag tag,
                OneSidedPeers* peers, const std::atomic<bool>* stop = nullptr);
 
-  /// Sets where progress is recorded, from the next start on; null: nowhere. `log`: every step, with its times.
-  void observe(monitor::Active* active, monitor::OperationLog* log) { run_.observe(active, log); }
+  /// Sets where progress is recorded, from the next start on; null: nowhere. `log`: every step, with its times. `of`:
+  /// for how long which rank is waited for.
+  void observe(monitor::Active* active, monitor::OperationLog* log, monitor::CommunicatorRecord* of = nullptr) {
+    run_.observe(active, log, of);
+  }
 
   /// Begins the same call once more, on buffers that may be others.
   void restart(OperationTag tag, const void* send, void* recv);
@@ -61,6 +64,9 @@ class Execution {
     int step = -1;
   };
   Waiting waiting_for() const;
+  /// Records that the operation waits, from `now` on (ticks) if it did not before. For whoever polls seldom; advance()
+  /// does it after some polls in which nothing moved.
+  void note_wait(std::uint64_t now);
 
  private:
   void begin(OperationTag tag, const void* send, void* recv);
@@ -79,6 +85,7 @@ class Execution {
   bool end();
   bool is_stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   Waiting waiting_in(std::size_t worker) const;
+  bool is_on_its_way(int rank) const;
   std::span<std::byte> buffer(Buffer side) const;
 
   RunState run_;

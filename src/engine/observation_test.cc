@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "algorithm/algorithm.hpp"
 #include "engine/execution.hpp"
 #include "engine/fake_ranks_test_kit.hpp"
 #include "monitor/operation_log.hpp"
@@ -153,45 +154,123 @@ TEST(Execution, RecordsItsProgress) {
   }
 }
 
-TEST(Execution, RecordsWhenItHeardOfAnotherRankAfterAWait) {
-  const auto met_after = [](int polls) {
-    monitor::Active active;
+/// What is recorded of an operation of rank 0 that waits.
+struct Watched {
+  monitor::Active active;
+  monitor::CommunicatorRecord record;
+
+  void enter(FakeRanks& ranks, int rank) {
+    active.waited.set(0);
+    active.waited_for.set(-1);
+    active.entered.set(ticks());
+    ranks.execution(rank).observe(&active, nullptr, &record);
+  }
+  std::uint64_t waited_for(int rank) const {
+    for (const monitor::WaitRecord& each : record.waits)
+      if (each.name.get() == static_cast<std::uint32_t>(rank) + 1) return each.ticks.get();
+    return 0;
+  }
+};
+
+/// Polls for so long, at least.
+std::uint64_t poll_for(FakeRanks& ranks, int rank, double microseconds) {
+  const std::uint64_t length = ticks_of_microseconds(microseconds), begun = ticks();
+  while (ticks() - begun < length) ranks.advance(rank);
+  return ticks() - begun;
+}
+
+TEST(Execution, RecordsNoWaitForWhatComesWithinAFewPolls) {
+  const auto waited_after = [](int polls) {
+    Watched watched;
     Exercise exercise(reduces_all(2, 4));
     FakeRanks ranks(2);
     ranks.load(exchange(), exercise);
-    ranks.execution(0).observe(&active, nullptr);
+    watched.enter(ranks, 0);
     ranks.start_all();
-    for (int i = 0; i + 1 < polls; ++i) ranks.advance(0);
+    for (int i = 0; i < polls; ++i) ranks.advance(0);
     ranks.advance(1);
-    EXPECT_EQ(active.met.get(), 0u);
     ranks.advance(0);
     EXPECT_EQ(ranks.execution(0).state(), State::done);
-    return active.met.get();
+    EXPECT_EQ(watched.active.waited.get(), watched.waited_for(1));
+    return watched.active.waited.get();
   };
-  EXPECT_EQ(met_after(63), 0u) << "what comes so soon was not waited for";
-  const std::uint64_t before = ticks();
-  EXPECT_GE(met_after(64), before);
+  EXPECT_EQ(waited_after(10), 0u);
+  EXPECT_NE(waited_after(100), 0u);
 }
 
-TEST(Execution, RecordsWhenItHeardOfAnotherRankInEachOperation) {
-  monitor::Active active;
+TEST(Execution, ChargesAWaitToEachRankThatWasWaitedFor) {
+  Exercise exercise({Collective::all_gather, 4, 4});
+  FakeRanks ranks(4);
+  const auto program = make_program("direct_pull", Collective::all_gather, Layout::one_host(4), {});
+  ASSERT_TRUE(program.has_value());
+  ranks.load(*program, exercise);
+  Watched watched;
+  watched.enter(ranks, 0);
+  ASSERT_TRUE(ranks.start(0).has_value());
+  std::uint64_t all = 0, of[4] = {};
+  for (const int late : {1, 2, 3}) {
+    of[late] = poll_for(ranks, 0, 1000.0 * late);
+    all += of[late];
+    ASSERT_TRUE(ranks.start(late).has_value());
+    ranks.advance(0);
+  }
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  const auto waited = static_cast<double>(watched.active.waited.get());
+  EXPECT_NEAR(waited, static_cast<double>(all), 0.1 * static_cast<double>(all)) << "the first to come did not end it";
+  std::uint64_t sum = 0;
+  for (const int late : {1, 2, 3}) {
+    const auto expected = static_cast<double>(of[late]);
+    EXPECT_NEAR(static_cast<double>(watched.waited_for(late)), expected, 0.2 * expected) << "rank " << late;
+    sum += watched.waited_for(late);
+  }
+  EXPECT_EQ(sum, watched.active.waited.get()) << "waits by rank add up";
+  EXPECT_EQ(watched.active.waited_for.get(), 3);
+}
+
+TEST(Execution, CountsAWaitInTheMidstOfAnOperation) {
+  Exercise exercise(reduces_all(3, 300));
+  FakeRanks ranks(3, {.chunk_limit = 4096, .slots = 2});
+  ranks.load(ring_all_reduce(3), exercise);
+  Watched watched;
+  watched.enter(ranks, 0);
+  ranks.start_all();
+  for (const int rank : {1, 2, 0}) ranks.advance(rank);
+  EXPECT_EQ(watched.active.waited.get(), 0u) << "rank 2 has come";
+  const std::uint64_t waited = poll_for(ranks, 0, 2000);
+  EXPECT_EQ(ranks.run(), Outcome::done);
+  EXPECT_NEAR(static_cast<double>(watched.waited_for(2)), static_cast<double>(waited),
+              0.1 * static_cast<double>(waited));
+}
+
+TEST(Execution, CountsNoWaitWhileChunksAreOnTheirWay) {
+  for (const bool moving : {false, true}) {
+    Exercise exercise(reduces_all(2, 4));
+    FakeRanks ranks(2);
+    ranks.load(exchange(), exercise);
+    ranks.link(1, 0).moves = moving;
+    Watched watched;
+    watched.enter(ranks, 0);
+    ranks.start_all();
+    poll_for(ranks, 0, 2000);
+    EXPECT_EQ(ranks.run(), Outcome::done);
+    EXPECT_EQ(watched.active.waited.get() == 0, moving);
+  }
+}
+
+TEST(Execution, CountsWhatTakesTooLongToBeOnItsWayAsAWait) {
   Exercise exercise(reduces_all(2, 4));
   FakeRanks ranks(2);
   ranks.load(exchange(), exercise);
-  ranks.execution(0).observe(&active, nullptr);
-  const auto met_after = [&](int polls) {
-    active.met.set(0);
-    for (const int rank : {0, 1}) EXPECT_TRUE(ranks.start(rank).has_value());
-    for (int i = 0; i + 1 < polls; ++i) ranks.advance(0);
-    ranks.advance(1);
-    ranks.advance(0);
-    ranks.advance(1);
-    ranks.load_next(exercise);
-    return active.met.get();
-  };
-  EXPECT_NE(met_after(100), 0u);
-  EXPECT_EQ(met_after(2), 0u) << "the wait before does not count";
-  EXPECT_NE(met_after(100), 0u);
+  ranks.link(1, 0).moves = true;
+  Watched watched;
+  watched.enter(ranks, 0);
+  ranks.start_all();
+  for (int i = 0; i < 100; ++i) ranks.advance(0);
+  ranks.execution(0).note_wait(watched.active.entered.get() + ticks_of_microseconds(50e3));
+  EXPECT_EQ(watched.waited_for(1), 0u);
+  ranks.execution(0).note_wait(watched.active.entered.get() + ticks_of_microseconds(150e3));
+  ranks.execution(0).note_wait(watched.active.entered.get() + ticks_of_microseconds(250e3));
+  EXPECT_GE(watched.waited_for(1), ticks_of_microseconds(100e3));
 }
 
 }  // namespace

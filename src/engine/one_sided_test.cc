@@ -127,23 +127,25 @@ TEST(OneSided, WakesNeighboursThatItDoesNotTouch) {
   EXPECT_EQ(ranks.peers(1).rung(), (std::vector<int>{0}));
 }
 
-/// Returns when rank 1 heard of rank 0, which enters and runs after many polls; 0: it was not recorded.
-std::uint64_t heard_after_a_wait(const char* algorithm) {
+/// Returns for how many ticks rank 1 has waited for rank 0, which enters and runs after many polls.
+std::uint64_t waited_until_heard(const char* algorithm) {
   Exercise exercise({.collective = Collective::broadcast, .ranks = 2, .count = 30});
   FakeRanks ranks(2);
   ranks.load(made(algorithm, Collective::broadcast, 2), exercise);
   monitor::Active active;
+  active.waited_for.set(-1);
+  active.entered.set(ticks());
   ranks.execution(1).observe(&active, nullptr);
   EXPECT_TRUE(ranks.start(1).has_value());
   for (int i = 0; i < 100; ++i) ranks.advance(1);
-  EXPECT_EQ(active.met.get(), 0u);
   EXPECT_EQ(ranks.run(), Outcome::done);
-  return active.met.get();
+  EXPECT_EQ(active.waited_for.get(), active.waited.get() != 0 ? 0 : -1);
+  return active.waited.get();
 }
 
-TEST(OneSided, RecordsWhenAPeerEnteredOrSignalledAfterAWait) {
-  EXPECT_NE(heard_after_a_wait("direct_pull"), 0u) << "it entered";
-  EXPECT_NE(heard_after_a_wait("direct_push"), 0u) << "it signalled";
+TEST(OneSided, RecordsHowLongAPeerWasWaitedForThatEnteredOrSignalled) {
+  EXPECT_NE(waited_until_heard("direct_pull"), 0u) << "it entered";
+  EXPECT_NE(waited_until_heard("direct_push"), 0u) << "it signalled";
 }
 
 TEST(OneSided, WritesIntoBuffersOfPeersOnlyIfItMay) {

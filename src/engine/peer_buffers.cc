@@ -16,7 +16,7 @@ bool PeerBuffers::has_entered(int peer) {
     case OneSidedPeers::Entered::not_yet:
       return false;
     case OneSidedPeers::Entered::same_call:
-      run_.note_arrival();
+      run_.note_move();
       return true;
     case OneSidedPeers::Entered::other_call:
       break;

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "monitor/operation_log.hpp"
+#include "monitor/wait_meter.hpp"
 #include "transport/link.hpp"
 #include "tutti/error.hpp"
 
@@ -18,16 +19,18 @@ class RunState {
   enum class State : std::uint8_t { running, done, failed };
 
   /// Sets where progress is recorded, from the next operation on; null: nowhere. `log`: every step, with its times.
-  void observe(monitor::Active* active, monitor::OperationLog* log) {
+  /// `of`: the waits for each rank.
+  void observe(monitor::Active* active, monitor::OperationLog* log, monitor::CommunicatorRecord* of) {
     active_ = active;
     log_ = log;
+    waits_.observe(active, of);
   }
 
   void begin(OperationTag tag) {
     tag_ = tag;
     state_ = State::running;
-    has_heard_ = false;
     idle_polls_ = 0;
+    waits_.begin();
     if (log_ != nullptr) logged_until_ = ticks();
   }
   void end() { state_ = State::done; }
@@ -48,17 +51,18 @@ class RunState {
   const Error& error() const { return error_; }
   OperationTag tag() const { return tag_; }
 
-  void count_poll() {
-    if (!has_heard_) ++idle_polls_;
-  }
+  /// Returns whether nothing has moved for so many polls that it is to be noted as a wait, once more. What comes within
+  /// a microsecond or two was not waited for, and reading the clock would take as long.
+  bool count_poll() { return (++idle_polls_ & (kPollsOfAWait - 1)) == 0 && waits_.is_on(); }
 
-  /// Notes that something came from another rank. What came within a microsecond or two was not waited for, and reading
-  /// the clock would take as long.
-  void note_arrival() {
-    if (has_heard_) return;
-    has_heard_ = true;
-    if (idle_polls_ >= kPollsOfAWait && active_ != nullptr) active_->met.set(ticks());
+  /// Notes that something moved: a rank has entered or signalled, a chunk has come or was taken, a step is done.
+  void note_move() {
+    idle_polls_ = 0;
+    waits_.note_move();
   }
+  /// See monitor::WaitMeter.
+  bool measures_waits() const { return waits_.is_on(); }
+  void note_wait(int rank, bool on_its_way, std::uint64_t now) { waits_.note_wait(rank, on_its_way, now); }
 
   void note_program(std::uint32_t recorded_as, std::size_t workers) {
     if (active_ != nullptr)
@@ -71,6 +75,7 @@ class RunState {
 
   /// Records that a worker has done a step, begun at `begun` (ticks, if steps are logged).
   void note_step(std::size_t worker, std::size_t tile, int step, std::uint64_t begun) {
+    note_move();
     if (log_ != nullptr) {
       logged_until_ = ticks();
       log_->step(tag_.number, worker, static_cast<std::size_t>(step), tile, begun, logged_until_);
@@ -80,15 +85,15 @@ class RunState {
   }
 
  private:
-  static constexpr int kPollsOfAWait = 64;  // without success, before a wait is recorded
+  static constexpr unsigned kPollsOfAWait = 64;  // without success, before a wait is recorded; a power of two
 
   OperationTag tag_;
   State state_ = State::done;
   Error error_;
-  bool has_heard_ = false;  // something of another rank
-  int idle_polls_ = 0;      // before that
+  unsigned idle_polls_ = 0;  // since something moved
   monitor::Active* active_ = nullptr;
   monitor::OperationLog* log_ = nullptr;
+  monitor::WaitMeter waits_;
   std::uint64_t logged_until_ = 0;
 };
 

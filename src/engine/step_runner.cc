@@ -102,9 +102,7 @@ bool StepRunner::take_step(const PlanWorker& worker, WorkerState& state, const P
       peers_->signal(step.peer, worker.channel);
       return true;
     case StepKind::wait:
-      if (!peers_->take_signal(step.peer, worker.channel)) return false;
-      run_.note_arrival();
-      return true;
+      return peers_->take_signal(step.peer, worker.channel);
   }
   return true;
 }
@@ -116,7 +114,10 @@ inline bool StepRunner::offer(const PlanWorker& worker, const PlanStep& ready, c
   if (peers_ != nullptr && peers_->stopped()) return false;
   SendLink& link = *worker.send;
   const bool taken = ready.copies ? link.send_copy(data, bytes, run_.tag()) : link.send(data, bytes, run_.tag());
-  if (!taken && link.error() != nullptr) run_.fail_about(worker.send_rank, *link.error());
+  if (taken)
+    run_.note_move();
+  else if (link.error() != nullptr)
+    run_.fail_about(worker.send_rank, *link.error());
   return taken;
 }
 
@@ -128,7 +129,7 @@ inline std::optional<Arrival> StepRunner::receive(const PlanWorker& worker) {
     arrival.reset();
     return arrival;
   }
-  run_.note_arrival();
+  run_.note_move();
   return arrival;
 }
 

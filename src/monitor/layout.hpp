@@ -16,13 +16,16 @@
 namespace tutti::monitor {
 
 inline constexpr std::uint64_t kMagic = 0x31434552495455;  // "UTIREC1"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr int kActives = 8;       // operations of a communicator under way at once; others are counted only
 inline constexpr int kWorkers = 32;      // of an operation under way, whose steps are told
 inline constexpr int kLinks = 64;        // of a communicator
+inline constexpr int kWaits = 64;        // ranks that a communicator waits for; the last stands for all others
 inline constexpr int kKinds = 10;        // of collectives
 inline constexpr int kSizeClasses = 12;  // of operations, see size_class()
 inline constexpr int kPrograms = 64;     // names of programs
+inline constexpr int kMarks = 9;         // of each level
+inline constexpr int kMarkLevels = 7;    // after every 8th collective, every 64th, ...
 
 template <typename T>
 class Cell {
@@ -77,6 +80,7 @@ struct Head {
   Cell<std::uint32_t> bytes;
   Cell<std::int32_t> pid;
   Cell<std::uint32_t> ended;                                                    // 1: it left in order
+  Cell<std::uint32_t> told_to_end;                                              // by this signal, in its last moment
   Cell<std::uint32_t> communicators, operations, steps, lanes, chunks, events;  // the shape
   Cell<std::uint32_t> window;                                                   // completions of a lane's window
   Cell<std::uint64_t> ticks0, monotonic0, realtime0;                            // taken together; ns
@@ -96,7 +100,8 @@ struct Head {
 
 /// What an operation is, in one word.
 struct What {
-  enum Flag : std::uint8_t { sends = 1, in_place = 2, failed = 4 };
+  /// `together`: no rank is done before all have come.
+  enum Flag : std::uint8_t { sends = 1, in_place = 2, failed = 4, together = 8 };
 
   std::uint32_t number = 0;  // in call order
   std::uint8_t collective = 0;
@@ -123,10 +128,10 @@ struct alignas(64) OperationRecord {
   Cell<std::int32_t> root;    // point-to-point: the peer
   Cell<std::uint32_t> program;
   Cell<std::uint64_t> entered;  // this rank called it
-  Cell<std::uint64_t> met;      // the first word of another rank came, after a wait; 0: there was none to speak of
+  Cell<std::uint64_t> waited;   // ticks: of the time until it was done, in which it waited for other ranks
   Cell<std::uint64_t> done;
   Cell<std::uint32_t> signature;
-  Cell<std::uint32_t> unused;
+  Cell<std::int32_t> waited_for;  // the rank of the longest of these waits; -1: there was none to speak of
 };
 static_assert(sizeof(OperationRecord) == 64);
 
@@ -148,7 +153,8 @@ struct alignas(64) Active {
   Cell<std::int32_t> root;
   Cell<std::uint32_t> program;
   Cell<std::uint64_t> entered;
-  Cell<std::uint64_t> met;  // 0: not yet
+  Cell<std::uint64_t> waited;     // ticks so far
+  Cell<std::int32_t> waited_for;  // the rank of the longest wait so far; -1: none
   Cell<std::uint32_t> signature;
   Cell<std::uint32_t> workers;                         // of this rank's part
   Cell<std::int32_t> awaited;                          // the rank it waits for, where it has come to sleep; -1: none
@@ -184,8 +190,25 @@ struct Total {
   Cell<std::uint64_t> operations;
   Cell<std::uint64_t> bytes;
   Cell<std::uint64_t> ticks;   // from entering to done
-  Cell<std::uint64_t> waited;  // of these, until others had come
+  Cell<std::uint64_t> waited;  // of these, in which they waited for other ranks
 };
+
+/// How long the operations of a communicator have waited for a rank.
+struct WaitRecord {
+  Cell<std::uint32_t> name;  // rank + 1; 0: free, but for the last
+  Cell<std::uint64_t> ticks;
+};
+
+/// What a rank's collectives that are left together have taken when one of a certain number was over. All ranks make
+/// their marks after the same numbers, so that they can be compared over the same collectives.
+struct Mark {
+  Cell<std::uint64_t> index;  // number of that collective, plus one
+  Cell<std::uint64_t> at;
+  Cell<std::uint64_t> ticks;   // in these collectives, since the communicator was made
+  Cell<std::uint64_t> waited;  // of that, for other ranks
+};
+/// Collectives from one mark of a level to the next.
+inline constexpr std::uint64_t mark_interval(int level) { return std::uint64_t{8} << 3 * level; }
 
 /// By the owner of the communicator's token, but for `state` and `error`.
 struct alignas(64) CommunicatorRecord {
@@ -203,7 +226,10 @@ struct alignas(64) CommunicatorRecord {
   Text<48> name;
   Text<200> error;
   Total totals[kKinds][kSizeClasses];
-  Active actives[kActives];  // the first is for collectives
+  WaitRecord waits[kWaits];
+  Cell<std::uint64_t> together_ticks, together_waited;  // in collectives that are left together
+  Mark marks[kMarkLevels][kMarks];                      // a ring of each level
+  Active actives[kActives];                             // the first is for collectives
   LinkRecord links[kLinks];
 };
 

@@ -41,7 +41,8 @@ class OperationLog {
     active->root.set(title.root);
     active->program.set(title.program);
     active->signature.set(signature);
-    active->met.set(0);
+    active->waited.set(0);
+    active->waited_for.set(-1);
     active->awaited.set(-1);
     begin_workers(*active, title.workers);
     active->entered.set(ticks());
@@ -62,7 +63,7 @@ class OperationLog {
     if (active == nullptr) return;
     const std::uint64_t done = ticks();
     const std::uint64_t entered = active->entered.get();
-    const std::uint64_t met = active->met.get();
+    const std::uint64_t waited = active->waited.get();
     const std::uint64_t bytes = active->bytes.get();
     const std::uint64_t what = active->what.get();
     const std::uint64_t index = record_->operation_count.get();
@@ -73,7 +74,8 @@ class OperationLog {
     operation.root.set(active->root.get());
     operation.program.set(active->program.get());
     operation.entered.set(entered);
-    operation.met.set(met);
+    operation.waited.set(waited);
+    operation.waited_for.set(active->waited_for.get());
     operation.done.set(done);
     operation.signature.set(active->signature.get());
     operation.index.set(index + 1);
@@ -82,8 +84,14 @@ class OperationLog {
     total.operations.add(1);
     total.bytes.add(bytes);
     total.ticks.add(done - entered);
-    if (met != 0) total.waited.add(met - entered);
+    if (waited != 0) total.waited.add(waited);
+    if (what >> 56 & What::together) {
+      record_->together_ticks.add(done - entered);
+      if (waited != 0) record_->together_waited.add(waited);
+    }
     active->generation.add(1);
+    const std::uint32_t number = What::of(what).number;
+    if (collective && number % mark_interval(0) == 0) mark(number, done);
   }
 
   /// A step of an operation that is traced.
@@ -106,6 +114,18 @@ class OperationLog {
   static void begin_workers(Active& active, std::uint32_t workers) {
     active.workers.set(workers);
     for (std::uint32_t i = 0; i < workers && i < kWorkers; ++i) active.progress[i].set(0);
+  }
+
+  /// On each level that has a mark after this collective.
+  void mark(std::uint64_t number, std::uint64_t done) {
+    for (int level = 0; level < kMarkLevels && number % mark_interval(level) == 0; ++level) {
+      Mark& made = record_->marks[level][number / mark_interval(level) % kMarks];
+      made.index.set(0);
+      made.at.set(done);
+      made.ticks.set(record_->together_ticks.get());
+      made.waited.set(record_->together_waited.get());
+      made.index.set(number + 1);
+    }
   }
 
   Active* free_active() {

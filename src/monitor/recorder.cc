@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <filesystem>
@@ -72,6 +74,39 @@ Result<Fd> make_file(const std::string& folder, const std::string& path, std::si
   return file;
 }
 
+/// The head of the process's recording, for the handler below. Set once.
+std::atomic<Head*> head_of_process{nullptr};
+
+/// People, schedulers and launchers end a job with these. Where nobody handles them they kill the process as SIGSEGV
+/// would; the recording should tell the two apart.
+constexpr int kEndings[] = {SIGTERM, SIGINT, SIGHUP};
+
+/// Notes the signal, and lets it do what it would have done. Calls nothing that a handler may not call.
+void note_ending(int number) {
+  Head* const head = head_of_process.load(std::memory_order_relaxed);
+  // A child made by fork() shares the recording, and is not the one it tells of.
+  if (head != nullptr && head->pid.get() == ::getpid()) head->told_to_end.set(static_cast<std::uint32_t>(number));
+  struct sigaction by_default {};
+  by_default.sa_handler = SIG_DFL;
+  ::sigaction(number, &by_default, nullptr);
+  ::raise(number);
+}
+
+/// Handles the signals above where nobody else does. A program that sets a handler of its own takes ours away, and is
+/// expected to leave in order.
+void watch_endings(Head& head) {
+  head_of_process.store(&head, std::memory_order_relaxed);
+  for (const int number : kEndings) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
+        action.sa_handler != SIG_DFL)
+      continue;
+    action.sa_handler = note_ending;
+    action.sa_flags = SA_ONSTACK;
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
 }  // namespace
 
 Recorder& Recorder::of_process() {
@@ -81,6 +116,7 @@ Recorder& Recorder::of_process() {
       Result<std::unique_ptr<Recorder>> opened = open(options_from_settings());
       if (opened) {
         std::atexit([] { of_process().end(); });
+        watch_endings((*opened)->map().head());
         return opened->release();
       }
       log::warn("nothing is recorded: {}", opened.error().message);
@@ -184,6 +220,14 @@ void Recorder::clear(CommunicatorRecord& record) {
   for (auto& of_kind : record.totals)
     for (Total& total : of_kind)
       for (auto* const sum : {&total.operations, &total.bytes, &total.ticks, &total.waited}) sum->set(0);
+  record.together_ticks.set(0);
+  record.together_waited.set(0);
+  for (auto& of_level : record.marks)
+    for (Mark& mark : of_level) mark.index.set(0);
+  for (WaitRecord& wait : record.waits) {
+    wait.name.set(0);
+    wait.ticks.set(0);
+  }
   for (Active& active : record.actives) active.generation.set((active.generation.get() + 1) & ~std::uint64_t{1});
   for (LinkRecord& link : record.links) link.name.set(0);
 }

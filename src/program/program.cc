@@ -24,6 +24,19 @@ bool reduces(Collective collective) {
          collective == Collective::reduce_scatter;
 }
 
+bool leaves_together(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+    case Collective::barrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string_view name_of(StepKind kind) {
   static constexpr std::string_view kNames[] = {
       "nop",  "send",   "recv",   "recv_reduce", "recv_copy_send", "recv_reduce_send", "recv_reduce_copy_send",

@@ -43,6 +43,8 @@ std::string_view name_of(Collective collective);
 bool has_root(Collective collective);
 /// True for all_reduce, reduce, reduce_scatter.
 bool reduces(Collective collective);
+/// True where no rank is done before all have come: all_reduce, all_gather, reduce_scatter, all_to_all, barrier.
+bool leaves_together(Collective collective);
 
 enum class Buffer : std::uint8_t { input, output, scratch };
 

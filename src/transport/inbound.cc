@@ -45,6 +45,11 @@ struct Inbound::Link final : RecvLink {
     inbound->maybe_ack(*this, false);
   }
 
+  bool is_moving() const override {
+    const std::lock_guard lock(mutex());
+    return state.is_arriving();
+  }
+
   std::size_t chunk_limit() const override { return inbound->context_.options.limits.chunk_limit; }
   void observe(monitor::LinkRecord& observed) override {
     const std::lock_guard lock(mutex());

@@ -45,6 +45,10 @@ class SendLink {
   virtual std::uint64_t sent() const = 0;
   virtual std::uint64_t released() = 0;
 
+  /// Returns whether chunks are on their way to the receiver: given to a lane, and not acknowledged. Always false where
+  /// that takes no time.
+  virtual bool is_moving() const { return false; }
+
   virtual std::size_t chunk_limit() const = 0;
   virtual const Error* error() const = 0;
 
@@ -73,6 +77,10 @@ class RecvLink {
 
   /// Gives the chunk that poll() returned back; its staging memory may be reused.
   virtual void release() = 0;
+
+  /// Returns whether a chunk is here in part, so that the rest of it is on its way. Always false where that takes no
+  /// time.
+  virtual bool is_moving() const { return false; }
 
   virtual std::size_t chunk_limit() const = 0;
   virtual const Error* error() const = 0;

@@ -239,6 +239,12 @@ void LinkReceiver::complete(std::uint32_t lane, std::uint64_t sequence) {
     received_cost_ += chunk_cost(slots_[received_++].came_bytes);
 }
 
+bool LinkReceiver::is_arriving() const {
+  for (std::uint64_t sequence = received_; sequence != slots_.end(); ++sequence)
+    if (slots_[sequence].state == State::arriving) return true;
+  return false;
+}
+
 void LinkReceiver::abandon(std::uint32_t lane) {
   for (std::uint64_t sequence = slots_.first(); sequence != slots_.end(); ++sequence) {
     Slot& slot = slots_[sequence];

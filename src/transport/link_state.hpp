@@ -142,6 +142,9 @@ class LinkReceiver {
   /// What to tell; owes_acknowledgement() is false afterwards.
   Acknowledgement acknowledge();
 
+  /// Whether a chunk has begun to arrive and is not here whole.
+  bool is_arriving() const;
+
   std::uint64_t expected() const { return expected_; }
   std::uint64_t received() const { return received_; }
   std::uint64_t released() const { return slots_.first(); }

@@ -192,6 +192,19 @@ TEST(LinkReceiver, TakesAChunkAgainAfterItsLaneWasLost) {
   EXPECT_TRUE(receiver.poll().has_value());
 }
 
+TEST(LinkReceiver, KnowsThatAChunkIsOnItsWayWhileItIsHereInPart) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  receiver.expect(nullptr, 10, kTag);
+  EXPECT_FALSE(receiver.is_arriving());
+  ASSERT_NE(receiver.begin(0, data(0, 10)).value(), nullptr);
+  ASSERT_NE(receiver.begin(1, data(1, 10)).value(), nullptr);
+  EXPECT_TRUE(receiver.is_arriving());
+  receiver.complete(0, 0);
+  EXPECT_TRUE(receiver.is_arriving()) << "chunk 1, on another lane";
+  receiver.abandon(1);
+  EXPECT_FALSE(receiver.is_arriving());
+}
+
 TEST(LinkReceiver, GrantsItsWindowAndWhatHasALanding) {
   LinkReceiver receiver(limits_of(100, 1000));
   EXPECT_EQ(receiver.acknowledge().credit, 1000u);

@@ -42,6 +42,10 @@ class Outbound::Link final : public SendLink {
     const std::lock_guard lock(mutex());
     return sending_->state.released();
   }
+  bool is_moving() const override {
+    const std::lock_guard lock(mutex());
+    return sending_->state.acked() != sending_->state.posted();
+  }
   std::size_t chunk_limit() const override { return outbound_->context_.options.limits.chunk_limit; }
   void observe(monitor::LinkRecord& record) override {
     const std::lock_guard lock(mutex());

@@ -66,7 +66,7 @@ top_once() {
   wait_until status_says '^note: .*: rank 2 has not entered'
   "$tutti" top --once --interval 0.1 >out 2>err || fail "exit status $?"
   grep -qE '^tutti top: 3 processes, 3 ranks; ' out || fail "no head"
-  grep -qE ' 0 +[0-9]+ +0 +0 B +100 % +(100|9[0-9]) % +barrier #1 .* 2$' out || fail "rank 0 waits all the time"
+  grep -qE ' 0 +[0-9]+ +0 +0 B +100 % +(100|9[0-9]) % +rank 2 +barrier #1 .* 2$' out || fail "rank 0 waits all the time"
 }
 
 # Drawn on a screen of its own, ended by a key, and the terminal as before.

@@ -76,7 +76,9 @@ shows_what_a_killed_rank_did() {
   kill -STOP "${second%%-*}"
   hangs() {
     sleep 0.1
-    "$tutti" trace -o hung.json && "$check" hung.json "X:all_reduce (under way)" "X:waiting for rank" && return
+    # Benches meet in barriers, too, and the other may hang in one.
+    { "$tutti" status || true; } | grep -qE " ${first%%-*} .* all_reduce #[0-9]+ .* rank [01]$" &&
+      "$tutti" trace -o hung.json && "$check" hung.json "X:all_reduce (under way)" "X:waiting for rank" && return
     # It was stopped elsewhere, as in a barrier.
     kill -CONT "${second%%-*}"
     sleep 0.05

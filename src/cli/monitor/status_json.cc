@@ -65,10 +65,10 @@ class StatusJson {
             {"blockers", list_of(each.blockers, blocker)},
             {"stragglers", list_of(each.stragglers,
                                    [](const Straggler& value) {
-                                     return Json{{"rank", value.rank},
-                                                 {"times", value.times},
-                                                 {"of", value.of},
-                                                 {"late_seconds", value.late}};
+                                     return Json{{"rank", value.rank},       {"why", name_of(value.why)},
+                                                 {"share", value.share()},   {"lost_seconds", value.lost},
+                                                 {"seconds", value.seconds}, {"times", value.times},
+                                                 {"of", value.of},           {"late_seconds", value.late}};
                                    })},
             {"mismatches", list_of(each.mismatches, [](const Mismatch& value) {
                return Json{{"number", value.number}, {"ranks", value.ranks}, {"text", value.text}};
@@ -81,6 +81,7 @@ class StatusJson {
             {"alive", rank.alive},
             {"stopped", rank.stopped},
             {"ended", rank.ended},
+            {"told_to_end", rank.told_to_end == 0 ? Json() : Json(rank.told_to_end)},
             {"state", name_of(rank.state)},
             {"error", rank.error},
             {"entered", rank.entered},
@@ -91,6 +92,11 @@ class StatusJson {
             {"bytes", rank.bytes},
             {"seconds", rank.seconds},
             {"waited_seconds", rank.waited},
+            {"waited_for",
+             list_of(rank.waited_for,
+                     [](const WaitedView& each) {
+                       return Json{{"rank", each.rank < 0 ? Json() : Json(each.rank)}, {"seconds", each.seconds}};
+                     })},
             {"pending", list_of(rank.pending, [&](const PendingView& each) { return pending(each); })},
             {"last_operations", list_of(rank.recent, [&](const OperationView& each) { return operation(each); })},
             {"links", list_of(rank.links, link)}};
@@ -108,7 +114,9 @@ class StatusJson {
             {"program", each.program},
             {"signature", fmt::format("{:08x}", each.signature)},
             {"entered", moment(each.entered)},
-            {"met", moment(each.met)},
+            {"met", moment(each.met())},
+            {"waited_seconds", each.waited},
+            {"waited_most_for", each.waited_for < 0 ? Json() : Json(each.waited_for)},
             {"done", moment(each.done)}};
   }
 

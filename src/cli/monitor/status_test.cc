@@ -21,6 +21,8 @@ PendingView waiting(std::uint32_t number, int awaited, double seconds) {
   pending.operation.bytes = 8192;
   pending.operation.program = "ring";
   pending.operation.entered = pending.awaited_since = kNow - seconds;
+  pending.operation.waited = seconds;
+  pending.operation.waited_for = awaited;
   pending.workers = {{0, 3}, {0, 1}};
   pending.awaited = awaited;
   return pending;
@@ -58,6 +60,7 @@ Snapshot hung_job(int size) {
     CommunicatorView& communicator = processes.back().communicators[0];
     if (rank == size - 1) continue;
     communicator.pending.push_back(waiting(17, size - 1, 12));
+    communicator.waits = {{size - 1, 12}};
     communicator.links.push_back({size - 1, 0, true, 4, 3, 2, 4096, 17});
   }
   return snapshot_of(std::move(processes));
@@ -141,6 +144,10 @@ TEST(StatusJson, holds_everything_under_stable_names) {
   EXPECT_EQ(communicator["blockers"][0]["why"], "not_entered");
   EXPECT_EQ(communicator["waits"][0]["awaited"], 1);
   const auto& pending = communicator["ranks"][0]["pending"][0];
+  EXPECT_EQ(pending["waited_seconds"], 12);
+  EXPECT_EQ(pending["waited_most_for"], 1);
+  EXPECT_EQ(communicator["ranks"][0]["waited_for"][0], (nlohmann::json{{"rank", 1}, {"seconds", 12}}));
+  EXPECT_TRUE(communicator["ranks"][1]["last_operations"][0]["waited_most_for"].is_null());
   EXPECT_EQ(pending["collective"], "all_reduce");
   EXPECT_EQ(pending["seconds"], 12);
   EXPECT_EQ(pending["workers"][0]["steps_done"], 3);
@@ -158,17 +165,19 @@ TEST(TopView, tells_rates_between_two_looks) {
   total.seconds = 5;
   total.waited = 1;
   view.communicators[0].totals = {total};
+  view.communicators[0].waits = {{1, 1.0}};
   view.lanes = {lane(0)};
   Snapshot before = snapshot_of({view});
   before.now = kNow - 2;
   view.communicators[0].totals[0] = {Collective::all_reduce, 0, 300, 5'000'000, 6.5, 1.5};
+  view.communicators[0].waits = {{-1, 0.1}, {1, 1.15}, {3, 0.25}};
   view.lanes[0].done_bytes += 4'000'000;
   view.lanes[0].chunks = {{0, 0, 0, 0, 0, 0, 0, 1e9}, {1, 0, 0, 0, 0, 0, 0, 5e8}};
   const TopFrame frame = top_frame(before, snapshot_of({view}), {});
   ASSERT_EQ(frame.head.size(), 1U);
   EXPECT_EQ(frame.head[0], "tutti top: 1 processes, 1 ranks; 100 op/s, 2.0 MB/s; all is well");
   ASSERT_EQ(frame.body.size(), 5U);
-  EXPECT_EQ(frame.body[1], "world            0  100   100   2.0 MB    75 %     25 %");
+  EXPECT_EQ(frame.body[1], "world            0  100   100   2.0 MB    75 %     25 %  rank 3");
   EXPECT_EQ(frame.body[4], "   0  rank 1     0   2.0 MB  1.0 GB   1.0 GB  █▄               healthy");
 }
 

@@ -52,8 +52,8 @@ Activity activity_of(const CommunicatorReport& communicator, const RankReport& r
     if (blocker.rank == rank.rank && blocker.seconds >= kLong) activity.color = Color::red;
   if (rank.state != CommunicatorRecord::alive) activity.note = name_of(rank.state);
   if (rank.stopped) activity.note = "is stopped";
-  if (!rank.alive) activity.note = rank.ended ? "has ended" : "was killed";
-  if (!rank.alive || rank.state == CommunicatorRecord::broken) activity.color = Color::red;
+  if (!rank.alive) activity.note = end_of(rank);
+  if ((!rank.alive && !rank.ended) || rank.state == CommunicatorRecord::broken) activity.color = Color::red;
   return activity;
 }
 

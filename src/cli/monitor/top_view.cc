@@ -25,6 +25,7 @@ struct RankRate {
   double operations = 0, bytes = 0;  // a second
   double in_operations = 0;          // share of the time
   double waiting = 0;                // likewise
+  std::optional<int> mostly_for;     // the rank for which it waited longest
 };
 
 using RankKey = std::tuple<std::uint64_t, int, int>;  // communicator, rank, pid
@@ -32,14 +33,21 @@ using RankKey = std::tuple<std::uint64_t, int, int>;  // communicator, rank, pid
 struct Sums {
   std::uint64_t operations = 0, bytes = 0;
   double seconds = 0, waited = 0;
+  std::map<int, double> waited_for = {};  // by rank
 };
+
+Sums sums_of(const RankReport& rank) {
+  Sums sums{rank.operations, rank.bytes, rank.seconds, rank.waited};
+  for (const WaitedView& each : rank.waited_for)
+    if (each.rank >= 0) sums.waited_for[each.rank] = each.seconds;
+  return sums;
+}
 
 std::map<RankKey, Sums> sums_of(const ClusterReport& report) {
   std::map<RankKey, Sums> sums;
   for (const JobReport& job : report.jobs)
     for (const CommunicatorReport& communicator : job.communicators)
-      for (const RankReport& rank : communicator.ranks)
-        sums[{communicator.id, rank.rank, rank.pid}] = {rank.operations, rank.bytes, rank.seconds, rank.waited};
+      for (const RankReport& rank : communicator.ranks) sums[{communicator.id, rank.rank, rank.pid}] = sums_of(rank);
   return sums;
 }
 
@@ -52,11 +60,29 @@ double pending_since(const RankReport& rank, double before, double now) {
   return now - since;
 }
 
-double awaited_since(const CommunicatorReport& communicator, const RankReport& rank, double before, double now) {
+/// Of that, the time in which it waited for others, as far as that can be told.
+double waited_since(const RankReport& rank, double before, double now) {
   double longest = 0;
-  for (const Wait& wait : communicator.waits)
-    if (wait.waiter == rank.rank) longest = std::max(longest, std::min(wait.seconds, now - before));
+  if (rank.alive)
+    for (const PendingView& pending : rank.pending)
+      longest =
+          std::max(longest, std::min(pending.operation.waited, now - std::max(before, pending.operation.entered)));
   return longest;
+}
+
+/// The rank that was waited for longest since the earlier look, where that is worth a word.
+std::optional<int> mostly_for(const Sums& now, const Sums& before, double elapsed) {
+  constexpr double kWorthAWord = 0.01;  // of the time
+  std::optional<int> found;
+  double longest = kWorthAWord * elapsed;
+  for (const auto& [rank, seconds] : now.waited_for) {
+    const auto known = before.waited_for.find(rank);
+    const double waited = seconds - (known != before.waited_for.end() ? known->second : 0);
+    if (waited <= longest) continue;
+    longest = waited;
+    found = rank;
+  }
+  return found;
 }
 
 std::vector<RankRate> rates_of(const ClusterReport& report, const ClusterReport& earlier) {
@@ -73,10 +99,11 @@ std::vector<RankRate> rates_of(const ClusterReport& report, const ClusterReport&
         rate.operations = static_cast<double>(rank.operations - before.operations) / elapsed;
         rate.bytes = static_cast<double>(rank.bytes - before.bytes) / elapsed;
         const double pending = pending_since(rank, earlier.now, report.now);
-        const double waiting = awaited_since(communicator, rank, earlier.now, report.now);
+        const double waiting = waited_since(rank, earlier.now, report.now);
         // An operation that began before the earlier look is counted whole when it ends.
         rate.in_operations = std::clamp((rank.seconds - before.seconds + pending) / elapsed, 0.0, 1.0);
         rate.waiting = std::clamp((rank.waited - before.waited + waiting) / elapsed, 0.0, rate.in_operations);
+        rate.mostly_for = mostly_for(sums_of(rank), before, elapsed);
       }
   return rates;
 }
@@ -100,6 +127,7 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Cl
                {"bytes/s", true},
                {"in ops", true},
                {"waiting", true},
+               {"mostly for"},
                {"operation"},
                {"for", true},
                {"waits for", true}});
@@ -111,7 +139,7 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Cl
     const std::string& name = rate.communicator->name;
     std::string operation, lasting;
     if (!rank.alive) {
-      operation = rank.ended ? "has ended" : "was killed";
+      operation = end_of(rank);
     } else if (rank.state != CommunicatorRecord::alive) {
       operation = name_of(rank.state);
     } else if (!rank.pending.empty()) {
@@ -120,11 +148,12 @@ std::vector<std::string> rank_lines(const std::vector<RankRate>& rates, const Cl
     }
     std::optional<Color> shade;
     if (rate.waiting > 0.5) shade = Color::yellow;
-    if (!rank.alive || rank.state == CommunicatorRecord::broken) shade = Color::red;
+    if ((!rank.alive && !rank.ended) || rank.state == CommunicatorRecord::broken) shade = Color::red;
     table.add(
         {name.empty() ? short_name(rate.communicator->id) : name, std::to_string(rank.rank), std::to_string(rank.pid),
          fmt::format("{:.0f}", rate.operations), bytes_text(rate.bytes), percent(rate.in_operations),
-         percent(rate.waiting), operation, lasting, wait != waits.end() ? std::to_string(wait->awaited) : ""},
+         percent(rate.waiting), rate.mostly_for ? fmt::format("rank {}", *rate.mostly_for) : "", operation, lasting,
+         wait != waits.end() ? std::to_string(wait->awaited) : ""},
         shade);
   }
   return table.lines("", color);
@@ -179,6 +208,13 @@ std::vector<std::string> lane_lines(const ClusterReport& report, const ClusterRe
   return table.lines("", color);
 }
 
+/// "all is well" is said only where there is nothing to say.
+std::string verdict(std::ptrdiff_t wrong, std::size_t findings, bool color) {
+  if (wrong > 0) return paint(fmt::format("{} wrong", wrong), Color::red, color);
+  if (findings > 0) return paint(fmt::format("{} to note", findings), Color::yellow, color);
+  return paint("all is well", Color::green, color);
+}
+
 }  // namespace
 
 std::string sparkline(const std::vector<double>& values, std::size_t columns) {
@@ -214,8 +250,7 @@ TopFrame top_frame(const Snapshot& before, const Snapshot& now, const TopStyle& 
   TopFrame frame;
   frame.head.push_back(fmt::format("tutti top: {} processes, {} ranks; {:.0f} op/s, {}/s; {}", report.processes.size(),
                                    rates.size(), total(&RankRate::operations), bytes_text(total(&RankRate::bytes)),
-                                   wrong == 0 ? paint("all is well", Color::green, style.color)
-                                              : paint(fmt::format("{} wrong", wrong), Color::red, style.color)));
+                                   verdict(wrong, report.findings.size(), style.color)));
   frame.body = rank_lines(rates, report, style.color);
   const std::vector<std::string> lanes = lane_lines(report, earlier, style.color);
   if (!lanes.empty()) frame.body.push_back("");

@@ -174,7 +174,7 @@ bool OperationDriver::drive() {
   if (!scheduler_.take_token()) return false;
   const bool moved = service();
   // Nobody may be waiting: this call may be the only one for a while that can notice a rank that is gone.
-  if (!moved) check_stalls(ticks());
+  if (!moved) look_after_waits();
   scheduler_.give_token();
   return moved;
 }
@@ -330,16 +330,31 @@ void OperationDriver::reset_wait(Waiter& waiter) {
   waiter.reset();
 }
 
+/// Records that nothing of the operations under way moves, since then (ticks) where it is news.
+void OperationDriver::note_waits(std::uint64_t since) {
+  scheduler_.for_each_active([&](Operation& operation) { operation.execution.note_wait(since); });
+}
+
+/// Records waits and checks the operations. For all who drive and do not spin, as often as they look.
+void OperationDriver::look_after_waits() {
+  const std::uint64_t now = ticks();
+  note_waits(now);
+  check_stalls(now);
+}
+
 /// Spins, yields or sleeps, as the waiter says. After a sleep it checks the operations.
 void OperationDriver::idle_once(Waiter& waiter) {
-  if (waiter.pause() == Waiter::Next::again) return;
+  const bool waited_before = waiter.since() != 0;
+  const Waiter::Next next = waiter.pause();
+  if (!waited_before && waiter.since() != 0) note_waits(waiter.since());
+  if (next == Waiter::Next::again) return;
   scheduler_.for_each_active(
       [&](const Operation& operation) { OperationRecorder::waiting(operation, waiter.since()); });
   if (parts_.tcp != nullptr)
     parts_.tcp->wait(std::chrono::microseconds(kNapMicroseconds));
   else
     parts_.host.own().sleep(kNapMicroseconds);
-  check_stalls(ticks());
+  look_after_waits();
 }
 
 /// Checks every operation under way, if it is time to. All who drive come here, whether they wait, test or are the

@@ -82,6 +82,8 @@ class OperationDriver {
 
   void reset_wait(Waiter& waiter);
   void idle_once(Waiter& waiter);
+  void note_waits(std::uint64_t since);
+  void look_after_waits();
   void check_stalls(std::uint64_t now);
 
   bool conclude_failure(OperationQueue& queue);

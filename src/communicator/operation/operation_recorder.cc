@@ -91,8 +91,10 @@ void OperationRecorder::set_title(Operation& operation, const Plan& plan) const 
   title.what.collective = static_cast<std::uint8_t>(call.collective);
   title.what.type = static_cast<std::uint8_t>(call.type);
   title.what.op = static_cast<std::uint8_t>(call.reduction.op);
+  const bool together = leaves_together(call.collective);
   title.what.flags =
-      static_cast<std::uint8_t>((sends ? monitor::What::sends : 0) | (call.in_place ? monitor::What::in_place : 0));
+      static_cast<std::uint8_t>((sends ? monitor::What::sends : 0) | (call.in_place ? monitor::What::in_place : 0) |
+                                (together ? monitor::What::together : 0));
   title.bytes = bytes_of(call, static_cast<int>(identity_.members.size()));
   title.root = call.root;
   title.program = plan.recorded_as;

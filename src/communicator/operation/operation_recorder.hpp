@@ -40,7 +40,7 @@ class OperationRecorder {
       operation.active = log_.enter(operation.title, tag.number, tag.signature, !operation.is_point_to_point());
       // By its number, so that all ranks trace the same ones.
       const bool traced = (tag.number & untraced_) == 0 || operation.title.bytes >= traced_from_;
-      operation.execution.observe(operation.active, traced && operation.active != nullptr ? &log_ : nullptr);
+      operation.execution.observe(operation.active, traced && operation.active != nullptr ? &log_ : nullptr, record());
     }
     if (profiler_ != nullptr) profile(operation, tag, plan, send, recv);
   }

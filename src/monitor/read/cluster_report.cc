@@ -19,6 +19,7 @@ RankReport rank_of(const CommunicatorView& view, const ProcessView& process, std
   rank.alive = process.alive;
   rank.stopped = process.stopped;
   rank.ended = process.ended;
+  rank.told_to_end = process.told_to_end;
   rank.state = view.state;
   rank.error = view.error;
   rank.entered = view.entered;
@@ -31,8 +32,10 @@ RankReport rank_of(const CommunicatorView& view, const ProcessView& process, std
     rank.seconds += total.seconds;
     rank.waited += total.waited;
   }
+  rank.waited_for = view.waits;
   rank.pending = view.pending;
   rank.recent = view.operations;
+  rank.marks = view.marks;
   rank.links = view.links;
   for (const OperationView& operation : view.operations)
     if (is_collective(operation)) rank.last_done = operation;
@@ -115,8 +118,10 @@ CommunicatorRecord::State state_of(const CommunicatorReport& communicator) {
     return std::any_of(communicator.ranks.begin(), communicator.ranks.end(),
                        [&](const RankReport& rank) { return rank.state == state; });
   };
-  if (any(CommunicatorRecord::broken)) return CommunicatorRecord::broken;
-  return any(CommunicatorRecord::alive) ? CommunicatorRecord::alive : CommunicatorRecord::closed;
+  if (std::any_of(communicator.ranks.begin(), communicator.ranks.end(), is_broken)) return CommunicatorRecord::broken;
+  const bool all_ended = std::all_of(communicator.ranks.begin(), communicator.ranks.end(),
+                                     [](const RankReport& rank) { return !rank.alive && rank.ended; });
+  return any(CommunicatorRecord::alive) && !all_ended ? CommunicatorRecord::alive : CommunicatorRecord::closed;
 }
 
 std::vector<RankRange> not_seen(const CommunicatorReport& communicator) {
@@ -134,6 +139,10 @@ std::vector<RankRange> not_seen(const CommunicatorReport& communicator) {
 
 bool ClusterReport::is_wrong() const {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.wrong; });
+}
+
+bool is_broken(const RankReport& rank) {
+  return rank.state == CommunicatorRecord::broken && (rank.alive || rank.told_to_end == 0);
 }
 
 const RankReport* find_rank(const CommunicatorReport& communicator, int rank) {

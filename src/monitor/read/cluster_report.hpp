@@ -26,16 +26,19 @@ struct RankReport {
   int pid = 0;
   bool alive = false;
   bool stopped = false;  // by a signal, or a debugger
-  bool ended = false;    // its process left in order
+  bool ended = false;    // its process left in order, or was told to
+  int told_to_end = 0;   // by this signal; 0: by none
   CommunicatorRecord::State state{};
   std::string error;
   std::uint64_t entered = 0, done = 0, ends_entered = 0, ends_done = 0;
   std::uint64_t operations = 0, bytes = 0;  // over, of every kind
-  double seconds = 0, waited = 0;           // in these; of that, until others had come
+  double seconds = 0, waited = 0;           // in these; of that, in which they waited for other ranks
+  std::vector<WaitedView> waited_for;       // the same by rank, and of what is pending
   std::vector<PendingView> pending;
   std::optional<std::uint32_t> last_entered;  // number of the last collective it entered, as far as that is recorded
   std::optional<OperationView> last_done;     // the last collective
   std::vector<OperationView> recent;          // oldest first
+  std::vector<std::vector<MarkView>> marks;   // as in the CommunicatorView
   std::vector<LinkView> links;
 };
 
@@ -60,11 +63,23 @@ struct Blocker {
   std::string text;  // what it does instead
 };
 
-/// A rank that entered last again and again, of the operations that all recorded ranks share.
+/// A rank that costs the others time again and again: they wait for it in collectives that are left together.
 struct Straggler {
+  enum class Why {
+    late,  // it enters after the others
+    slow,  // it enters with them, and they wait for it within: it stands still now and then, or the way to it is slow
+  };
+
   int rank = 0;
+  Why why{};
+  double lost = 0;  // seconds by which it spent less in these collectives (slow: waited less) than the others' median
+  double seconds = 0;  // of so many
+  /// Of the last operations that all recorded ranks remember: in how many it came last, and by how much on average.
   int times = 0, of = 0;
-  double late = 0;  // seconds by which the median of the others was earlier, on average of these times
+  double late = 0;
+  double remembered = 0;  // seconds from the first of these to the last
+
+  double share() const { return lost / seconds; }
 };
 
 /// Ranks that called something else under the same number.
@@ -133,6 +148,7 @@ struct ReportOptions {
 ClusterReport analyze(const Snapshot& snapshot, const ReportOptions& options = {});
 
 const char* name_of(Blocker::Why why);
+const char* name_of(Straggler::Why why);
 
 /// The first half of an id, enough for a person.
 std::string short_name(std::uint64_t id);
@@ -144,6 +160,8 @@ std::string steps_of(const PendingView& pending);
 std::string text_of(const std::vector<RankRange>& ranges);
 /// "rank 2", "ranks 0-2, 5". `ranks`: in order.
 std::string text_of(const std::vector<int>& ranks);
+/// "has ended", "was ended by SIGTERM", "was killed": of one that is not alive.
+std::string end_of(const RankReport& rank);
 /// "3.2 s", "410 ms", "12 us"
 std::string duration_text(double seconds);
 /// "1.5 MB"; powers of 1,000.

@@ -12,6 +12,10 @@ void find_mismatches(CommunicatorReport& communicator);
 /// Sentences on all of it.
 void judge(ClusterReport& report, const ReportOptions& options);
 
+/// Whether the communicator is broken for this rank. Of ranks that are told to end, those that are told last see the
+/// others go, which breaks nothing.
+bool is_broken(const RankReport& rank);
+
 /// Null: it is not recorded here.
 const RankReport* find_rank(const CommunicatorReport& communicator, int rank);
 

@@ -1,4 +1,4 @@
-// Ranks compared with one another: who comes last again and again, and who called something else.
+// Ranks compared with one another: who called something else.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,41 +8,6 @@
 
 namespace tutti::monitor {
 namespace {
-
-constexpr int kFewest = 4;              // operations, before anything is said
-constexpr double kMostTimes = 0.75;     // of the operations; of two ranks, chance makes each the last of every other
-constexpr double kNoticeable = 20e-6;   // seconds
-constexpr double kNoticeableOf = 0.05;  // of the time the others were in the operation
-
-/// Whether all its ranks leave at about the same time, so that who was in it for the shortest time came last.
-bool leaves_together(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce:
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all:
-    case Collective::barrier:
-      return true;
-    default:
-      return false;
-  }
-}
-
-struct Stay {
-  int rank = 0;
-  double seconds = 0;
-};
-
-/// How long each rank was in each operation that all recorded ranks have done.
-std::map<std::uint32_t, std::vector<Stay>> shared_operations(const CommunicatorReport& communicator) {
-  std::map<std::uint32_t, std::vector<Stay>> stays;
-  for (const RankReport& rank : communicator.ranks)
-    for (const OperationView& operation : rank.recent)
-      if (leaves_together(operation.collective) && !operation.failed)
-        stays[operation.number].push_back({rank.rank, operation.done - operation.entered});
-  std::erase_if(stays, [&](const auto& each) { return each.second.size() != communicator.ranks.size(); });
-  return stays;
-}
 
 std::string call_text(const OperationView& operation) {
   std::string text = fmt::format("{} of {} {}", name_of(operation.collective),
@@ -90,29 +55,6 @@ void compare_calls(CommunicatorReport& communicator, std::uint32_t number) {
 }
 
 }  // namespace
-
-void find_stragglers(CommunicatorReport& communicator) {
-  if (communicator.ranks.size() < 2) return;
-  auto shared = shared_operations(communicator);
-  std::map<int, Straggler> found;
-  for (auto& [number, stays] : shared) {
-    std::sort(stays.begin(), stays.end(), [](const Stay& a, const Stay& b) { return a.seconds < b.seconds; });
-    const double others = stays[(stays.size() + 1) / 2].seconds;  // the median of all but the first
-    const double late = others - stays[0].seconds;
-    if (late < kNoticeable || late < kNoticeableOf * others) continue;
-    Straggler& straggler = found[stays[0].rank];
-    straggler.rank = stays[0].rank;
-    ++straggler.times;
-    straggler.late += late;
-  }
-  const int count = static_cast<int>(shared.size());
-  for (auto& [rank, straggler] : found) {
-    if (straggler.times < kFewest || straggler.times < kMostTimes * count) continue;
-    straggler.of = count;
-    straggler.late /= straggler.times;
-    communicator.stragglers.push_back(straggler);
-  }
-}
 
 void find_mismatches(CommunicatorReport& communicator) {
   std::vector<std::uint32_t> numbers;

@@ -1,6 +1,7 @@
 #include "monitor/read/cluster_report.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 namespace tutti::monitor {
 namespace {
@@ -140,6 +141,36 @@ TEST(ClusterReport, says_where_a_process_was_killed) {
   EXPECT_EQ(world(report).blockers.at(0).why, Blocker::Why::killed);
 }
 
+TEST(ClusterReport, finds_nothing_wrong_with_ranks_that_were_told_to_end) {
+  ProcessView first = that_waits(0, 2, 17, 1, 0.5), second = process(1, 2);
+  second.communicators[0].state = CommunicatorRecord::broken;
+  second.communicators[0].error = "rank 0 died";
+  for (ProcessView* const each : {&first, &second}) {
+    each->alive = false;
+    each->ended = true;
+    each->told_to_end = SIGTERM;
+  }
+  const ClusterReport told = of({first, second});
+  EXPECT_TRUE(told.findings.empty());
+  EXPECT_EQ(world(told).state, CommunicatorRecord::closed);
+  EXPECT_EQ(end_of(world(told).ranks[0]), "was ended by SIGTERM");
+  first.ended = false;
+  first.told_to_end = 0;
+  const ClusterReport killed = of({first, second});
+  ASSERT_EQ(killed.findings.size(), 1U);
+  EXPECT_TRUE(killed.is_wrong());
+  EXPECT_EQ(end_of(world(killed).ranks[0]), "was killed");
+}
+
+TEST(ClusterReport, takes_no_rank_that_is_stopped_for_one_that_waits) {
+  ProcessView stopped = that_waits(1, 2, 17, 0, 12);
+  stopped.stopped = true;
+  const ClusterReport report = of({that_waits(0, 2, 17, 1, 12), stopped});
+  ASSERT_EQ(world(report).blockers.size(), 1U);
+  EXPECT_EQ(world(report).blockers[0].rank, 1);
+  EXPECT_EQ(world(report).blockers[0].waiters, std::vector<int>{0});
+}
+
 TEST(ClusterReport, believes_the_living_where_two_processes_claim_a_rank) {
   ProcessView killed = process(0, 2);
   killed.alive = false;
@@ -149,45 +180,6 @@ TEST(ClusterReport, believes_the_living_where_two_processes_claim_a_rank) {
     ASSERT_EQ(world(report).ranks.size(), 1U);
     EXPECT_EQ(world(report).ranks[0].pid, 100);
   }
-}
-
-/// Eight operations in which this rank was for so long.
-ProcessView with_stays(int rank, int size, double seconds, Collective collective = Collective::all_reduce) {
-  ProcessView view = process(rank, size);
-  for (std::uint32_t number = 0; number < 8; ++number) {
-    OperationView each = operation(number, collective);
-    each.done = each.entered + seconds;
-    view.communicators[0].operations.push_back(each);
-  }
-  return view;
-}
-
-TEST(ClusterReport, finds_the_straggler_by_how_short_it_was_in_the_operations_of_all) {
-  const ClusterReport report = of({with_stays(0, 3, 0.010), with_stays(1, 3, 0.002), with_stays(2, 3, 0.012)});
-  ASSERT_EQ(world(report).stragglers.size(), 1U);
-  const Straggler& straggler = world(report).stragglers[0];
-  EXPECT_EQ(straggler.rank, 1);
-  EXPECT_EQ(straggler.times, 8);
-  EXPECT_EQ(straggler.of, 8);
-  EXPECT_NEAR(straggler.late, 0.010, 0.0021);
-  EXPECT_FALSE(report.is_wrong());
-}
-
-TEST(ClusterReport, finds_no_straggler_among_equals_nor_where_ranks_may_leave_early) {
-  EXPECT_TRUE(world(of({with_stays(0, 2, 0.010), with_stays(1, 2, 0.0099)})).stragglers.empty());
-  EXPECT_TRUE(
-      world(of({with_stays(0, 2, 0.010, Collective::broadcast), with_stays(1, 2, 0.002, Collective::broadcast)}))
-          .stragglers.empty());
-}
-
-TEST(ClusterReport, finds_no_straggler_where_each_is_the_last_every_other_time) {
-  ProcessView one = with_stays(0, 2, 0.010);
-  ProcessView other = with_stays(1, 2, 0.010);
-  for (std::size_t i = 0; i < 8; ++i) {
-    OperationView& late = (i % 2 == 0 ? one : other).communicators[0].operations[i];
-    late.done = late.entered + 0.002;
-  }
-  EXPECT_TRUE(world(of({one, other})).stragglers.empty());
 }
 
 TEST(ClusterReport, sees_that_ranks_called_different_operations_under_one_number) {

@@ -21,7 +21,8 @@ bool is_current(const PendingView& pending) {
 
 void collect_waits(CommunicatorReport& communicator, double now) {
   for (const RankReport& rank : communicator.ranks) {
-    if (!rank.alive || rank.state != CommunicatorRecord::alive) continue;
+    // One that is stopped waits for nobody: it cannot even see that others have come.
+    if (!rank.alive || rank.stopped || rank.state != CommunicatorRecord::alive) continue;
     for (const PendingView& pending : rank.pending) {
       if (pending.awaited < 0 || pending.awaited == rank.rank || !is_current(pending)) continue;
       communicator.waits.push_back({rank.rank, pending.awaited, pending.operation, pending.awaited_worker,
@@ -57,9 +58,10 @@ void explain(Blocker& blocker, const RankReport* rank, const Wait& wait, double 
     blocker.text = "is not recorded on this host";
   } else if (!rank->alive) {
     blocker.why = Blocker::Why::killed;
-    blocker.text = rank->pending.empty() ? fmt::format("was killed: {}", last_of(*rank, now))
-                                         : fmt::format("was killed in {}, {}", title_of(rank->pending[0].operation),
-                                                       steps_of(rank->pending[0]));
+    blocker.text = rank->pending.empty()
+                       ? fmt::format("{}: {}", end_of(*rank), last_of(*rank, now))
+                       : fmt::format("{} in {}, {}", end_of(*rank), title_of(rank->pending[0].operation),
+                                     steps_of(rank->pending[0]));
   } else if (!has_entered(*rank, wait)) {
     blocker.why = Blocker::Why::not_entered;
     blocker.text = is_collective(wait.operation)

@@ -42,6 +42,11 @@ bool is_settled(const Active& a, const Active& b) {
          a.signature.get() == b.signature.get() && a.workers.get() == b.workers.get();
 }
 
+bool is_same(const Mark& a, const Mark& b) {
+  return a.index.get() == b.index.get() && a.at.get() == b.at.get() && a.ticks.get() == b.ticks.get() &&
+         a.waited.get() == b.waited.get();
+}
+
 }  // namespace
 
 void RecordingImage::Unmap::operator()(std::byte* data) const { ::munmap(data, bytes); }
@@ -97,6 +102,9 @@ Status RecordingImage::copy_communicator(CommunicatorRecord& record, const Detai
   // Its place was given to another meanwhile: that one is seen the next time.
   if (now->id.get() != record.id.get() || now->created.get() != record.created.get())
     record.state.set(CommunicatorRecord::free);
+  for (int level = 0; level < kMarkLevels; ++level)
+    for (int i = 0; i < kMarks; ++i)
+      if (!is_same(record.marks[level][i], now->marks[level][i])) record.marks[level][i].index.set(0);
   for (int i = 0; i < kActives; ++i)
     if (!is_settled(record.actives[i], now->actives[i])) record.actives[i].generation.set(0);
   return {};

@@ -62,6 +62,8 @@ class RecordingReader {
   void read_pending(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_links(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_totals(const CommunicatorRecord& record, CommunicatorView& view) const;
+  void read_waits(const CommunicatorRecord& record, CommunicatorView& view) const;
+  void read_marks(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_operations(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_steps(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_lane(std::uint32_t slot, std::vector<LaneView>& into) const;
@@ -69,7 +71,7 @@ class RecordingReader {
   void read_events(std::vector<EventView>& into) const;
   /// What a record of an operation, over or under way, has in common. False where it makes no sense.
   template <typename Record>
-  bool read_operation(const Record& record, OperationView& view) const;
+  bool read_operation(const Record& record, int ranks, OperationView& view) const;
   std::string program(std::uint32_t number) const;
 
   const Map& map_;
@@ -86,7 +88,8 @@ ProcessView RecordingReader::process() const {
   const Head& head = map_.head();
   ProcessView view;
   view.pid = head.pid.get();
-  view.ended = head.ended.get() != 0;
+  view.told_to_end = static_cast<int>(head.told_to_end.get());
+  view.ended = head.ended.get() != 0 || view.told_to_end != 0;
   view.host = printable(head.host);
   view.command = printable(head.command);
   view.launcher_job = printable(head.launcher_job);
@@ -126,13 +129,15 @@ void RecordingReader::read_communicator(const CommunicatorRecord& record, std::v
   read_pending(record, view);
   read_links(record, view);
   read_totals(record, view);
+  read_waits(record, view);
+  read_marks(record, view);
   if (detail_.operations) read_operations(record, view);
   if (detail_.steps) read_steps(record, view);
   into.push_back(std::move(view));
 }
 
 template <typename Record>
-bool RecordingReader::read_operation(const Record& record, OperationView& view) const {
+bool RecordingReader::read_operation(const Record& record, int ranks, OperationView& view) const {
   const What what = What::of(record.what.get());
   if (what.collective >= kCollectives || what.type >= kDataTypes || what.op >= kOperators) return false;
   view.number = what.number;
@@ -146,7 +151,8 @@ bool RecordingReader::read_operation(const Record& record, OperationView& view) 
   view.program = program(record.program.get());
   view.signature = record.signature.get();
   view.entered = clock_.at(record.entered.get());
-  view.met = clock_.at(record.met.get());
+  view.waited = clock_.length(record.waited.get());
+  if (const int rank = record.waited_for.get(); rank >= 0 && rank < ranks) view.waited_for = rank;
   return true;
 }
 
@@ -159,7 +165,7 @@ std::string RecordingReader::program(std::uint32_t number) const {
 void RecordingReader::read_pending(const CommunicatorRecord& record, CommunicatorView& view) const {
   for (const Active& active : record.actives) {
     PendingView pending;
-    if (active.generation.get() % 2 == 0 || !read_operation(active, pending.operation)) continue;
+    if (active.generation.get() % 2 == 0 || !read_operation(active, view.size, pending.operation)) continue;
     const std::uint32_t workers = std::min<std::uint32_t>(active.workers.get(), kWorkers);
     for (std::uint32_t i = 0; i < workers; ++i) {
       const std::uint64_t progress = active.progress[i].get();
@@ -200,11 +206,34 @@ void RecordingReader::read_totals(const CommunicatorRecord& record, Communicator
     }
 }
 
+void RecordingReader::read_waits(const CommunicatorRecord& record, CommunicatorView& view) const {
+  for (int i = 0; i < kWaits; ++i) {
+    const auto rank = static_cast<std::int64_t>(record.waits[i].name.get()) - 1;
+    const std::uint64_t waited = record.waits[i].ticks.get();
+    const bool stands_for_others = i + 1 == kWaits;
+    if (waited == 0 || rank >= view.size || (rank < 0 && !stands_for_others)) continue;
+    view.waits.push_back({stands_for_others ? -1 : static_cast<int>(rank), clock_.length(waited)});
+  }
+  std::sort(view.waits.begin(), view.waits.end(),
+            [](const WaitedView& a, const WaitedView& b) { return a.rank < b.rank; });
+}
+
+void RecordingReader::read_marks(const CommunicatorRecord& record, CommunicatorView& view) const {
+  for (const auto& ring : record.marks) {
+    std::vector<MarkView>& marks = view.marks.emplace_back();
+    for (const Mark& mark : ring)
+      if (mark.index.get() != 0)
+        marks.push_back({static_cast<std::uint32_t>(mark.index.get() - 1), clock_.at(mark.at.get()),
+                         clock_.length(mark.ticks.get()), clock_.length(mark.waited.get())});
+    std::sort(marks.begin(), marks.end(), [](const MarkView& a, const MarkView& b) { return a.number < b.number; });
+  }
+}
+
 void RecordingReader::read_operations(const CommunicatorRecord& record, CommunicatorView& view) const {
   for (std::uint32_t i = 0; i < map_.shape().operations; ++i) {
     const OperationRecord& each = map_.operation(record, i);
     OperationView operation;
-    if (each.index.get() == 0 || !read_operation(each, operation)) continue;
+    if (each.index.get() == 0 || !read_operation(each, view.size, operation)) continue;
     operation.index = each.index.get() - 1;
     operation.done = clock_.at(each.done.get());
     view.operations.push_back(std::move(operation));

@@ -60,7 +60,9 @@ inline std::uint64_t ago(double seconds) { return ticks() - ticks_of_microsecond
 
 struct Done {
   std::uint32_t number = 1;
-  double entered = 1, met = 1, done = 1;  // seconds ago
+  double entered = 1, done = 1;  // seconds ago
+  double waited = 0;             // seconds
+  int waited_for = -1;
   std::uint32_t signature = 5;
 };
 
@@ -78,7 +80,8 @@ inline void add_operation(Recorder& recorder, CommunicatorRecord& of, const Done
   record.root.set(0);
   record.program.set(recorder.program("ring"));
   record.entered.set(ago(done.entered));
-  record.met.set(ago(done.met));
+  record.waited.set(ticks_of_microseconds(1e6 * done.waited));
+  record.waited_for.set(done.waited_for);
   record.done.set(ago(done.done));
   record.signature.set(done.signature);
   record.index.set(index + 1);
@@ -103,7 +106,8 @@ inline void add_pending(Recorder& recorder, CommunicatorRecord& of, const UnderW
   active.root.set(0);
   active.program.set(recorder.program("ring"));
   active.entered.set(ago(pending.entered));
-  active.met.set(0);
+  active.waited.set(0);
+  active.waited_for.set(-1);
   active.signature.set(pending.signature);
   active.workers.set(2);
   active.progress[0].set(std::uint64_t{1} << 32 | 3);

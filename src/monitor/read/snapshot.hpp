@@ -31,8 +31,12 @@ struct OperationView {
   std::string program;
   std::uint32_t signature = 0;
   double entered = 0;
-  double met = 0;   // the first word of another rank came; 0: not yet, or without a wait to speak of
-  double done = 0;  // 0: not yet
+  double waited = 0;    // seconds: of the time since it was entered, in which it waited for other ranks
+  int waited_for = -1;  // the rank of the longest of these waits; -1: there was none to speak of
+  double done = 0;      // 0: not yet
+
+  /// When others had been met, as if all waiting had come first; 0: it did not wait.
+  double met() const { return waited > 0 ? entered + waited : 0; }
 };
 
 struct WorkerView {
@@ -79,6 +83,20 @@ struct TotalView {
   double waited = 0;
 };
 
+/// For how long a rank was waited for.
+struct WaitedView {
+  int rank = -1;  // -1: all those there was no room for
+  double seconds = 0;
+};
+
+/// What the collectives that are left together have taken when one of a certain number was over.
+struct MarkView {
+  std::uint32_t number = 0;  // of that one: ranks make marks after the same
+  double at = 0;
+  double seconds = 0;  // in these collectives, since the communicator was made
+  double waited = 0;   // of that, for other ranks
+};
+
 struct CommunicatorView {
   CommunicatorRecord::State state{};
   std::uint64_t id = 0;
@@ -92,9 +110,11 @@ struct CommunicatorView {
   std::uint32_t lost_links = 0;
   std::vector<PendingView> pending;
   std::vector<LinkView> links;
-  std::vector<TotalView> totals;          // those that are not zero
-  std::vector<OperationView> operations;  // the last ones, oldest first
-  std::vector<StepView> steps;            // likewise
+  std::vector<TotalView> totals;             // those that are not zero
+  std::vector<WaitedView> waits;             // of operations over and under way, by the rank that was waited for
+  std::vector<std::vector<MarkView>> marks;  // the last ones of each level, oldest first; see mark_interval()
+  std::vector<OperationView> operations;     // the last ones, oldest first
+  std::vector<StepView> steps;               // likewise
 };
 
 struct ChunkView {
@@ -141,7 +161,8 @@ struct ProcessView {
   int pid = 0;
   bool alive = false;
   bool stopped = false;  // by a signal, or a debugger
-  bool ended = false;    // it left in order
+  bool ended = false;    // it left in order, or was told to
+  int told_to_end = 0;   // by this signal; 0: by none
   std::string host, command, launcher_job;
   std::int64_t clock_offset = 0;             // ns
   std::optional<std::uint64_t> clock_error;  // ns

@@ -15,6 +15,7 @@
 #include "base/settings.hpp"
 #include "monitor/operation_log.hpp"
 #include "monitor/read/recording_test_kit.hpp"
+#include "monitor/wait_meter.hpp"
 
 namespace tutti::monitor {
 namespace {
@@ -55,7 +56,7 @@ TEST(Snapshot, has_operations_in_the_order_they_ended_and_times_in_seconds) {
   const auto recorder = open_recorder(folder.path());
   CommunicatorRecord& record = add_communicator(*recorder, 0, 2);
   for (std::uint32_t number = 0; number < 20; ++number)  // more than the ring of 16 holds
-    add_operation(*recorder, record, {.number = number, .entered = 3, .met = 2, .done = 1});
+    add_operation(*recorder, record, {.number = number, .entered = 3, .done = 1, .waited = 0.5, .waited_for = 1});
   const Snapshot snapshot = look(folder);
   const auto& operations = snapshot.processes.at(0).communicators.at(0).operations;
   ASSERT_EQ(operations.size(), 16U);
@@ -65,8 +66,10 @@ TEST(Snapshot, has_operations_in_the_order_they_ended_and_times_in_seconds) {
   EXPECT_EQ(last.type, DataType::float32);
   EXPECT_EQ(last.program, "ring");
   EXPECT_NEAR(last.entered, snapshot.now - 3, 0.5);
-  EXPECT_NEAR(last.met - last.entered, 1, 0.1);
-  EXPECT_NEAR(last.done - last.met, 1, 0.1);
+  EXPECT_NEAR(last.done - last.entered, 2, 0.1);
+  EXPECT_NEAR(last.waited, 0.5, 1e-3);
+  EXPECT_NEAR(last.met(), last.entered + 0.5, 1e-3);
+  EXPECT_EQ(last.waited_for, 1);
 }
 
 TEST(Snapshot, has_what_is_under_way_with_its_workers_and_the_rank_awaited) {
@@ -79,7 +82,7 @@ TEST(Snapshot, has_what_is_under_way_with_its_workers_and_the_rank_awaited) {
   const auto& pending = snapshot.processes.at(0).communicators.at(0).pending;
   ASSERT_EQ(pending.size(), 1U);
   EXPECT_EQ(pending[0].operation.number, 17U);
-  EXPECT_EQ(pending[0].operation.met, 0);
+  EXPECT_EQ(pending[0].operation.waited, 0);
   ASSERT_EQ(pending[0].workers.size(), 2U);
   EXPECT_EQ(pending[0].workers[0].tile, 1U);
   EXPECT_EQ(pending[0].workers[0].steps_done, 3U);
@@ -87,6 +90,35 @@ TEST(Snapshot, has_what_is_under_way_with_its_workers_and_the_rank_awaited) {
   EXPECT_EQ(pending[0].awaited_worker, 1);
   EXPECT_EQ(pending[0].awaited_step, 6);
   EXPECT_NEAR(pending[0].awaited_since, snapshot.now - 4, 0.5);
+}
+
+TEST(Snapshot, has_for_how_long_each_rank_was_waited_for) {
+  const TemporaryFolder folder;
+  const auto recorder = open_recorder(folder.path());
+  CommunicatorRecord& record = add_communicator(*recorder, 0, 100);
+  OperationLog log(recorder->map(), &record);
+  Title title;
+  title.what.collective = static_cast<std::uint8_t>(Collective::all_reduce);
+  Active* const active = log.enter(title, 0, 1, true);
+  const std::uint64_t entered = active->entered.get(), second = ticks_of_microseconds(1e6);
+  WaitMeter meter;
+  meter.observe(active, &record);
+  meter.begin();
+  for (int rank = 1; rank < 100; ++rank) {
+    meter.note_wait(rank, false, entered + static_cast<std::uint64_t>(rank - 1) * second);
+    meter.note_wait(rank, false, entered + static_cast<std::uint64_t>(rank) * second);
+  }
+  const Snapshot snapshot = look(folder);
+  const CommunicatorView& view = snapshot.processes.at(0).communicators.at(0);
+  ASSERT_EQ(view.waits.size(), 64U) << "one of them stands for all there was no room for";
+  EXPECT_EQ(view.waits[0].rank, -1);
+  EXPECT_NEAR(view.waits[0].seconds, 99 - 63, 0.1);
+  EXPECT_EQ(view.waits[1].rank, 1);
+  EXPECT_NEAR(view.waits[1].seconds, 1, 0.01);
+  double sum = 0;
+  for (const WaitedView& each : view.waits) sum += each.seconds;
+  EXPECT_NEAR(sum, 99, 0.5);
+  EXPECT_NEAR(view.pending.at(0).operation.waited, sum, 1e-6) << "what is under way counts already";
 }
 
 TEST(Snapshot, has_steps_as_the_log_of_operations_writes_them) {
@@ -241,7 +273,8 @@ TEST(Snapshot, says_of_each_file_it_cannot_read_why) {
   const Snapshot snapshot = look(folder);
   EXPECT_EQ(snapshot.processes.size(), 1U);
   ASSERT_EQ(snapshot.problems.size(), 8U);
-  const char* const reasons[] = {"0 bytes", "its head speaks of", "not a recording",    "of version 2",
+  const std::string newer = "of version " + std::to_string(kVersion + 1);
+  const std::string reasons[] = {"0 bytes", "its head speaks of", "not a recording",    newer,
                                  "larger",  "power of two",       "its head speaks of", "not a file"};
   for (std::size_t i = 0; i < 8; ++i)
     EXPECT_NE(snapshot.problems[i].find(reasons[i]), std::string::npos) << snapshot.problems[i];

@@ -194,9 +194,10 @@ void Tracer::add_operation(Process& process, CommunicatorTracks& communicator, c
   const TimeSpan whole = span(process, operation.entered, operation.done);
   const SlicePosition place = operation_track(communicator, operation).place(whole, numbers_, file_);
   const std::int64_t met =
-      std::clamp(operation.met > 0 ? at(process, operation.met) : place.span.from, place.span.from, place.span.to);
+      std::clamp(operation.waited > 0 ? at(process, operation.met()) : place.span.from, place.span.from, place.span.to);
   TraceEvent arguments = arguments_of(view, operation);
   arguments["waited_us"] = trace_microseconds(met - place.span.from);
+  if (operation.waited_for >= 0) arguments["waited_most_for"] = operation.waited_for;
   slice(place, title_of(operation), "operation", std::move(arguments));
   if (met > place.span.from)
     slice({place.pid, place.tid, {place.span.from, met}}, "waiting for others", "waiting", TraceEvent::object());
@@ -281,12 +282,13 @@ void Tracer::add_pending(Process& process, const ProcessView& owner, const Commu
                          {std::clamp(at(process, from), place.span.from, place.span.to),
                           std::clamp(at(process, to), place.span.from, place.span.to)}};
   };
-  slice(within(operation.entered, operation.met > 0 ? operation.met : now), "waiting for others", "waiting",
-        TraceEvent::object());
-  if (pending.awaited >= 0) {
-    const double since = std::max(pending.awaited_since, operation.met);
-    slice(within(since, now), fmt::format("waiting for rank {}", pending.awaited), "waiting", TraceEvent::object());
-  }
+  // The wait it is in is drawn where it is; those that are over as if they had come first.
+  const bool still_waits = pending.awaited >= 0 && pending.awaited_since <= operation.met();
+  slice(within(operation.entered, operation.waited > 0 && !still_waits ? operation.met() : now), "waiting for others",
+        "waiting", TraceEvent::object());
+  if (pending.awaited >= 0)
+    slice(within(pending.awaited_since, now), fmt::format("waiting for rank {}", pending.awaited), "waiting",
+          TraceEvent::object());
 }
 
 TraceEvent Tracer::about() const {

@@ -24,7 +24,7 @@ OperationView operation(std::uint64_t index, double entered, double met, double 
   view.bytes = 4096;
   view.program = "ring";
   view.entered = entered;
-  view.met = met;
+  view.waited = met > 0 ? met - entered : 0;
   view.done = done;
   return view;
 }
@@ -270,7 +270,7 @@ std::vector<Snapshot> anything(std::uint32_t seed) {
     for (int i = 0; i < 20; ++i) {
       now += some(1e-3);
       OperationView ended = operation(operations++, now - some(3e-3), 0, now);
-      ended.met = ended.entered + some(1) * (ended.done - ended.entered);
+      ended.waited = some(1) * (ended.done - ended.entered);
       ended.collective = random() % 2 == 0 ? Collective::point_to_point : Collective::all_reduce;
       ended.root = static_cast<int>(random() % 2);
       view.operations.push_back(ended);
@@ -282,7 +282,7 @@ std::vector<Snapshot> anything(std::uint32_t seed) {
     // The rate of ticks is measured anew each time.
     for (OperationView& each : owner.communicators[0].operations) {
       const double moved = some(2e-7);
-      for (double* const time : {&each.entered, &each.met, &each.done}) *time += moved;
+      for (double* const time : {&each.entered, &each.done}) *time += moved;
     }
     all.push_back(snapshot({owner}, now));
   }

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""A job of real processes with a rank that is late: status names it at every look, what it costs adds up, and all others
+are seen to wait for it.
+
+straggler_test.py TUTTI TRAINING_RANK RANKS COLLECTIVES COMPUTE_MS DELAY_MS"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+TUTTI, RANK = sys.argv[1:3]
+RANKS, COLLECTIVES, COMPUTE, DELAY = (int(each) for each in sys.argv[3:7])
+LATE = RANKS - 1
+LOOKS = 10
+
+
+def look(folder):
+    done = subprocess.run([TUTTI, "status", "--json", "--dir", folder], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)
+
+
+def world(status):
+    return [each for job in status["jobs"] for each in job["communicators"] if each["name"] == "training"][0]
+
+
+def check_sums(ranks):
+    """Waiting by rank adds up to all waiting, and that is within the time in operations. While a rank waits, what is
+    pending counts by rank and not yet in the sum."""
+    for rank in ranks:
+        by_rank = sum(each["seconds"] for each in rank["waited_for"])
+        pending = sum(each["waited_seconds"] for each in rank["pending"])
+        assert abs(by_rank - pending - rank["waited_seconds"]) < 0.05, rank
+        assert rank["waited_seconds"] <= rank["seconds"] * 1.001, rank
+
+
+def check_shares(before, after, seconds):
+    cost = DELAY / (COMPUTE + DELAY) * seconds
+    for was, rank in zip(before["ranks"], after["ranks"]):
+        waited = rank["waited_seconds"] - was["waited_seconds"]
+        if rank["rank"] == LATE:
+            assert waited < 0.4 * cost, f"the late rank waited for {waited:.2f} of {seconds:.2f} s"
+        else:
+            assert waited > 0.6 * cost, f"rank {rank['rank']} waited for {waited:.2f} s only, of {cost:.2f}"
+
+
+def watch(folder):
+    end = time.monotonic() + 30
+    while not (world_there := look(folder)["jobs"]) or not world(look(folder))["stragglers"]:
+        assert time.monotonic() < end, f"no straggler was named: {world_there and world(look(folder))}"
+        time.sleep(0.2)
+    first, begun = world(look(folder)), time.monotonic()
+    for _ in range(LOOKS):
+        time.sleep(0.3)  # the distance of the looks, not a wait for something
+        status = look(folder)
+        named = [each["rank"] for each in world(status)["stragglers"]]
+        assert named == [LATE], f"named: {named}"
+        texts = [each["text"] for each in status["findings"]]
+        assert any(f"rank {LATE} came last, and cost the others" in text for text in texts), texts
+    last = world(look(folder))
+    print(texts)
+    check_sums(last["ranks"])
+    check_shares(first, last, time.monotonic() - begun)
+
+
+def main():
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tutti_test.") as folder:
+        job = subprocess.Popen(
+            [TUTTI, "run", "-n", str(RANKS), "--", RANK, str(COLLECTIVES), str(COMPUTE), str(DELAY), str(LATE), "60"],
+            env={**os.environ, "TUTTI_MONITOR_DIR": folder})
+        try:
+            watch(folder)
+            assert job.poll() is None, "the job ended by itself"
+        finally:
+            job.terminate()
+            job.wait(20)
+
+
+main()
