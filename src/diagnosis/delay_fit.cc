@@ -69,7 +69,7 @@ class DelayFit {
   /// Whether this end does well on what does not belong to the part.
   bool is_cleared(const SlowPart& part, const Groups& groups, int process) const;
 
-  double noise(Index entry) const { return noise_[delays_[entry].local ? 1 : 0]; }
+  double noise(Index entry) const { return std::max(noise_[delays_[entry].local ? 1 : 0], delays_[entry].error); }
 
   std::span<const DelayFacts> delays_;
   double least_;

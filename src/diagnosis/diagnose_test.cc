@@ -289,7 +289,7 @@ TEST(Diagnose, calls_no_operation_stuck_whose_counters_move) {
 TEST(Diagnose, names_who_is_missing_at_the_start) {
   Telemetry telemetry;
   telemetry.now = kNow;
-  telemetry.gatherings.push_back({"world", 5, kNow - 4, {0, 1, 4}, {}});
+  telemetry.gatherings.push_back({"world", 5, kNow - 4, {0, 1, 4}});
   EXPECT_TRUE(diagnose(telemetry).empty()) << "ranks may take their time";
   telemetry.now += 10;
   const auto verdicts = diagnose(telemetry);

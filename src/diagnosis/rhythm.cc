@@ -9,10 +9,11 @@
 namespace tutti::diagnosis {
 namespace {
 
-constexpr double kAlike = 0.9;      // share of operations that must recur for a period
-constexpr std::size_t kFewest = 3;  // periods, before one is believed
-constexpr std::size_t kSlices = 8;  // stand for periods where there are none
-constexpr std::size_t kWarmUp = 8;  // first operations of a communicator, of which nothing is learned
+constexpr double kAlike = 0.9;         // share of operations that must recur for a period
+constexpr double kNoticeable = 50e-6;  // seconds; who leaves an operation first does so by less
+constexpr std::size_t kFewest = 3;     // periods, before one is believed
+constexpr std::size_t kSlices = 8;     // stand for periods where there are none
+constexpr std::size_t kWarmUp = 8;     // first operations of a communicator, of which nothing is learned
 
 /// Without the operations of the start, where it is known that they are.
 std::span<const PastOperation> without_warm_up(std::span<const PastOperation> operations) {
@@ -60,7 +61,7 @@ class WaitTable {
     const auto& stays = operation.stays;
     const auto last = static_cast<std::size_t>(std::min_element(stays.begin(), stays.end()) - stays.begin());
     for (std::size_t i = 0; i < stays.size(); ++i)
-      if (i != last) waited_[{i, last}][period] += stays[i] - stays[last];
+      if (i != last && stays[i] - stays[last] >= kNoticeable) waited_[{i, last}][period] += stays[i] - stays[last];
   }
 
   std::vector<WaitFacts> facts(const std::vector<double>& periods) const {

@@ -1,4 +1,4 @@
-// Telemetry: what is known of all ranks of the jobs that are looked at, at one moment and over the window of time
+// Telemetry: what is known of all ranks of a job, at one moment and over the window of time
 // before it. Plain values, from whatever source: recordings of this host, a file, a generator. Everything that
 // diagnose() judges by is in here, so that a moment can be written down and judged again (telemetry_json.hpp).
 //
@@ -113,8 +113,7 @@ struct GatheringFacts {
   std::string name;
   int size = 0;
   double began = 0;
-  std::vector<int> joined;     // ranks, in order
-  std::vector<int> processes;  // of these
+  std::vector<int> joined;  // ranks, in order
 };
 
 /// How long a byte took from one process to another on one path, relative to what is usual there.
@@ -123,6 +122,7 @@ struct DelayFacts {
   int path = 0;
   bool local = false;  // within a host
   double relative = 1;
+  double error = 0;  // standard error of its logarithm, where more is known than how delays differ among each other
 };
 
 struct LaneFacts {
@@ -155,7 +155,10 @@ struct PastFault {
   std::string place;  // the operation, as in "all_reduce #17"
 };
 
+/// Of one job.
 struct Telemetry {
+  std::uint64_t job = 0;
+  std::string command;
   double now = 0;
   double realtime_offset = 0;  // seconds to add to a moment to have the time of day
   double window = 0;           // seconds; 0: a moment only
