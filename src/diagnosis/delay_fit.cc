@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <queue>
@@ -16,10 +17,15 @@ namespace {
 using Kind = SlowPart::Kind;
 using Index = std::uint32_t;
 
-// Of a normal distribution, one value in 10^9 lies above: a job of 100,000 ranks has a million of delays.
-constexpr double kSignificant = 6;
-constexpr double kLeastNoise = 0.01;  // no measurement is better than a percent
-constexpr double kWarm = 2;           // standard errors above which a delay may be part of something slow
+// Standard errors. A job of 100,000 ranks has a million of delays, and noise has heavier tails than a normal
+// distribution.
+constexpr double kSignificant = 10;
+constexpr double kMistakes = 0.0003;      // delays of a job that noise alone may take beyond what is called slow
+constexpr std::size_t kEnoughTail = 200;  // delays, of which it is learned how far noise goes
+constexpr double kLeastNoise = 0.01;      // no measurement is better than a percent
+constexpr double kNearlyAll = 0.15;       // of what a part carries may be otherwise; of few, none
+constexpr double kAlike = 0.5;            // of the typical excess, which nearly all have at least
+constexpr double kWarm = 2;               // standard errors above which a delay may be part of something slow
 
 /// Entries by a key, in one list.
 class Groups {
@@ -74,8 +80,9 @@ class DelayFit {
   std::span<const DelayFacts> delays_;
   double least_;
   int paths_ = 1;
-  std::array<double, 2> noise_{kLeastNoise, kLeastNoise};  // of the network, and within hosts
-  std::vector<double> excess_;                             // logarithm of what is not explained yet
+  std::array<double, 2> noise_{kLeastNoise, kLeastNoise};    // of the network, and within hosts
+  std::array<double, 2> reach_{kSignificant, kSignificant};  // how far it may take one delay, in standard deviations
+  std::vector<double> excess_;                               // logarithm of what is not explained yet
   Groups by_source_, by_destination_, by_path_;
   std::vector<Index> members_;
   std::vector<double> values_;
@@ -102,6 +109,19 @@ DelayFit::DelayFit(std::span<const DelayFacts> delays, int processes, double lea
   take_off_usual();
 }
 
+/// How far noise may take a delay, from those that are too short: nothing but noise makes a transfer fast, and noise is
+/// taken to be alike on both sides. By Hill's estimate of how heavy the tail is. Reorders the values.
+double reach_of(std::vector<double>& values) {
+  if (values.size() < 20) return 0;
+  const std::size_t count = std::clamp<std::size_t>(values.size() / 200, 10, values.size() - 1);
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count), values.end(), std::greater<>());
+  const double least = values[count];
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += std::log(values[i] / least);
+  const double inverse_index = sum / static_cast<double>(count);
+  return least * std::pow(static_cast<double>(count) / kMistakes, inverse_index);
+}
+
 void DelayFit::take_off_usual() {
   for (std::size_t i = 0; i < delays_.size(); ++i) excess_[i] = std::log(std::max(1e-9, delays_[i].relative));
   for (const bool local : {false, true}) {
@@ -110,9 +130,15 @@ void DelayFit::take_off_usual() {
       if (delays_[i].local == local) values_.push_back(excess_[i]);
     if (values_.empty()) continue;
     const Center center = center_of(values_);
-    noise_[local ? 1 : 0] = std::max(kLeastNoise, center.spread);
-    for (std::size_t i = 0; i < delays_.size(); ++i)
-      if (delays_[i].local == local) excess_[i] -= center.median;
+    const double noise = std::max(kLeastNoise, center.spread);
+    std::vector<double> short_ones;
+    for (std::size_t i = 0; i < delays_.size(); ++i) {
+      if (delays_[i].local != local) continue;
+      excess_[i] -= center.median;
+      if (excess_[i] < -noise) short_ones.push_back(-excess_[i] / noise);
+    }
+    noise_[local ? 1 : 0] = noise;
+    if (values_.size() >= kEnoughTail) reach_[local ? 1 : 0] = std::max(kSignificant, reach_of(short_ones));
   }
 }
 
@@ -199,11 +225,15 @@ std::optional<SlowPart> DelayFit::judge(Kind kind, Index entry) {
   if (!is_more_than_a_smaller_part(kind)) return std::nullopt;
   values_.clear();
   for (const Index each : members_) values_.push_back(excess_[each]);
-  const double typical = median_of(values_);
-  const double low = quantile_of(values_, 1.0 / 3);
-  const double error = noise(entry) / std::sqrt(static_cast<double>(members_.size()));
-  if (typical < least_ || low < 0.5 * typical || typical < kSignificant * error) return std::nullopt;
+  const double typical = 0.5 * (quantile_of(values_, 0.5) + upper_median_of(values_));
+  const double low = quantile_of(values_, kNearlyAll);
+  const double root = std::sqrt(static_cast<double>(members_.size()));
+  const double error = noise(entry) / root;
   const DelayFacts& delay = delays_[entry];
+  // That noise takes several far at once is much less likely than that it takes one: of two, as far as a quarter of
+  // that is as rare, where tails fall with the sixth power.
+  const double significant = std::max(kSignificant, reach_[delay.local ? 1 : 0] / (root * root * root));
+  if (typical < least_ || low < kAlike * typical || typical < significant * error) return std::nullopt;
   SlowPart part;
   part.kind = kind;
   if (kind != Kind::path && kind != Kind::receiver && kind != Kind::receiver_port) part.source = delay.source;

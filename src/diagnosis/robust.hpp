@@ -19,6 +19,14 @@ inline double quantile_of(std::vector<double>& values, double share) {
 /// The lower of the two middle ones where the count is even. Reorders the values.
 inline double median_of(std::vector<double>& values) { return quantile_of(values, 0.5); }
 
+/// The upper of the two middle ones where the count is even. Reorders the values.
+inline double upper_median_of(std::vector<double>& values) {
+  if (values.empty()) return 0;
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
 struct Center {
   double median = 0;
   double spread = 0;  // as a standard deviation

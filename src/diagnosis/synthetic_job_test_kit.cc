@@ -15,7 +15,8 @@ constexpr int kAfter = kServerCalls + 1;  // the first of the next step
 constexpr std::uint32_t kStep = 500;      // the step that all are in
 constexpr double kNow = 1e5;
 constexpr double kPeriod = 1.0;
-constexpr double kNoise = 0.02;   // of delays, as a share
+constexpr double kNoise = 0.02;   // of delays, as a share; with the heavier tails of Student's t
+constexpr double kTails = 6;      // its degrees of freedom
 constexpr double kJitter = 0.01;  // of waits, as a share of the time
 constexpr double kHung = 90;      // seconds, longer than any pause of these jobs
 constexpr std::uint32_t kServerSignature = 11, kAcrossSignature = 22, kWrongSignature = 33;
@@ -126,7 +127,7 @@ void SyntheticJob::add_communicators() {
 
 /// Two rings across servers, each on two paths between its neighbours, and neighbours within servers.
 void SyntheticJob::add_delays() {
-  std::normal_distribution<double> noise(0, kNoise);
+  std::student_t_distribution<double> noise(kTails);
   const int stride = servers() / 2 - 1;
   for (int rank = 0; rank < ranks_; ++rank) {
     const int server = rank / kPerServer, lane = rank % kPerServer;
@@ -134,11 +135,11 @@ void SyntheticJob::add_delays() {
       const int to = (server + hop) % servers() * kPerServer + lane;
       const int first = draw(kPaths);
       for (const int path : {first, (first + 1 + draw(kPaths - 1)) % kPaths})
-        telemetry_.delays.push_back({rank, to, path, false, 1.3 * std::exp(noise(random_))});
+        telemetry_.delays.push_back({rank, to, path, false, 1.3 * std::exp(kNoise * noise(random_))});
     }
     for (const int hop : {1, 3})
       telemetry_.delays.push_back(
-          {rank, server * kPerServer + (lane + hop) % kPerServer, 0, true, 0.2 * std::exp(noise(random_))});
+          {rank, server * kPerServer + (lane + hop) % kPerServer, 0, true, 0.2 * std::exp(kNoise * noise(random_))});
   }
 }
 
@@ -185,7 +186,7 @@ void SyntheticJob::inject(FaultClass fault, double severity) {
     case FaultClass::slow_sender:
     case FaultClass::slow_receiver:
     case FaultClass::slow_path:
-      return inject_slow(fault, 1.2 + 2 * severity);
+      return inject_slow(fault, 1.1 + 2 * severity);
     case FaultClass::straggler: {
       const int rank = draw_rank();
       inject_straggler(rank, 0.1 + 0.4 * severity);
