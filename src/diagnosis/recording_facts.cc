@@ -116,6 +116,20 @@ void learn(CommunicatorFacts& communicator, std::vector<RankHistory> histories, 
   communicator.waits = learn_waits(histories, communicator.rhythm);
 }
 
+/// What a rank has called, by collective.
+std::vector<TrafficFacts> traffic_of(const CommunicatorView& view) {
+  std::vector<TrafficFacts> traffic;
+  for (const monitor::TotalView& total : view.totals) {
+    const auto known = std::find_if(traffic.begin(), traffic.end(),
+                                    [&](const TrafficFacts& each) { return each.collective == total.collective; });
+    TrafficFacts& facts = known == traffic.end() ? traffic.emplace_back() : *known;
+    facts.collective = total.collective;
+    facts.calls += total.operations;
+    facts.bytes += total.bytes;
+  }
+  return traffic;
+}
+
 /// A communicator that is put together from what its ranks have recorded.
 struct Gathered {
   CommunicatorFacts facts;
@@ -179,6 +193,7 @@ std::vector<CommunicatorFacts> communicator_facts(const std::vector<SeenProcess>
         facts.id = view.id;
         facts.name = view.name;
         facts.size = view.size;
+        facts.traffic = traffic_of(view);
       }
       if (view.size != facts.size) continue;  // a record that contradicts the others is not one of it
       known.in_use = known.in_use || view.state != CommunicatorRecord::closed;

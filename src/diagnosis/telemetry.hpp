@@ -97,6 +97,12 @@ struct CallSiteFacts {
   double usual = 0, spread = 0;
 };
 
+/// What a member of a communicator has called so far.
+struct TrafficFacts {
+  Collective collective{};
+  std::uint64_t calls = 0, bytes = 0;
+};
+
 struct CommunicatorFacts {
   std::uint64_t id = 0;
   std::string name;
@@ -106,6 +112,7 @@ struct CommunicatorFacts {
   std::vector<WaitFacts> waits;
   RhythmFacts rhythm;
   std::vector<CallSiteFacts> sites;
+  std::vector<TrafficFacts> traffic;  // of one of its members
 };
 
 /// Ranks that meet to make a communicator.

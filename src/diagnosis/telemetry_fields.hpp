@@ -85,6 +85,13 @@ void fields_of(const Visitor& visit, const CallSiteFacts&) {
 }
 
 template <typename Visitor>
+void fields_of(const Visitor& visit, const TrafficFacts&) {
+  visit("collective", &TrafficFacts::collective);
+  visit("calls", &TrafficFacts::calls);
+  visit("bytes", &TrafficFacts::bytes);
+}
+
+template <typename Visitor>
 void fields_of(const Visitor& visit, const CommunicatorFacts&) {
   visit("id", &CommunicatorFacts::id);
   visit("name", &CommunicatorFacts::name);
@@ -94,6 +101,7 @@ void fields_of(const Visitor& visit, const CommunicatorFacts&) {
   visit("waits", &CommunicatorFacts::waits);
   visit("rhythm", &CommunicatorFacts::rhythm);
   visit("sites", &CommunicatorFacts::sites);
+  visit("traffic", &CommunicatorFacts::traffic);
 }
 
 template <typename Visitor>

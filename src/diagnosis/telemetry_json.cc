@@ -189,6 +189,7 @@ nlohmann::ordered_json json_of(const Verdict& verdict, double realtime_offset) {
                         {"host", each.host},
                         {"path", number_or_null(each.path)},
                         {"peer", number_or_null(each.peer)},
+                        {"position", each.position},
                         {"confidence", each.confidence}});
   }
   for (const Evidence& each : verdict.evidence) evidence[each.name] = each.value;

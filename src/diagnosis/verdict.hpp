@@ -18,6 +18,7 @@ struct Suspect {
   int path = -1;          // lane, port or spine, as the telemetry numbers them
   int peer = -1;          // of a link: the rank it leads to
   double confidence = 1;  // that this one is to blame; of alternatives they add up to the verdict's
+  std::string position;   // in the model, as in "pipeline stage 2 of 4"; empty: not known
 };
 
 struct Evidence {

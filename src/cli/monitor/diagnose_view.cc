@@ -63,6 +63,8 @@ std::string details_text(const Telemetry& telemetry, const Verdict& verdict) {
   std::string text = fmt::format("{:.0f} % sure", 100 * verdict.confidence);
   if (verdict.since > 0) text += fmt::format("; since {}", diagnosis::lasting(telemetry.now - verdict.since));
   if (const std::string names = communicators_text(telemetry, verdict); !names.empty()) text += "; in " + names;
+  if (!verdict.suspects.empty() && !verdict.suspects.front().position.empty())
+    text += "; " + verdict.suspects.front().position;
   if (verdict.suspects.size() > 1 && verdict.suspects.front().confidence < verdict.confidence)
     text += fmt::format("; the first of {} suspects: {:.0f} %", verdict.suspects.size(),
                         100 * verdict.suspects.front().confidence);
