@@ -1,0 +1,146 @@
+// Faults that telemetry says outright: ranks that have not come, data that was corrupted, ranks nobody sees, and faults
+// that come back.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "diagnosis/findings.hpp"
+#include "diagnosis/wording.hpp"
+
+namespace tutti::diagnosis {
+namespace {
+
+/// Chunks that were corrupted between these two, or between one and several others (-1).
+Verdict corruption_of(const Telemetry& telemetry, int process, int peer, int path, bool sends, std::uint64_t chunks) {
+  Verdict verdict;
+  verdict.fault = FaultClass::corrupted;
+  verdict.confidence = 0.95;
+  Suspect suspect = suspect_of(telemetry, process, 0.95);
+  suspect.path = path;
+  suspect.peer = peer < 0 ? -1 : telemetry.processes[static_cast<std::size_t>(peer)].rank;
+  verdict.suspects = {suspect};
+  verdict.evidence = {{"chunks", static_cast<double>(chunks)}};
+  const std::string to = peer < 0 ? (sends ? "to several ranks" : "from several ranks")
+                                  : fmt::format("to rank {}, on path {}", suspect.peer, path);
+  verdict.text = fmt::format("{} chunk{} that {} {} {} arrived other than sent", chunks, chunks == 1 ? "" : "s",
+                             text_of(suspect), sends ? "sent" : "received", to);
+  return verdict;
+}
+
+bool is_suspected(const std::vector<Verdict>& verdicts, int process) {
+  return std::any_of(verdicts.begin(), verdicts.end(), [&](const Verdict& verdict) {
+    return std::any_of(verdict.suspects.begin(), verdict.suspects.end(),
+                       [&](const Suspect& each) { return each.process == process; });
+  });
+}
+
+}  // namespace
+
+Suspect suspect_of(const Telemetry& telemetry, int process, double confidence) {
+  Suspect suspect;
+  suspect.process = process;
+  suspect.confidence = confidence;
+  if (process < 0) return suspect;
+  const ProcessFacts& facts = telemetry.processes[static_cast<std::size_t>(process)];
+  suspect.rank = facts.rank;
+  suspect.pid = facts.pid;
+  suspect.host = facts.host;
+  return suspect;
+}
+
+void find_missing_at_start(const Telemetry& telemetry, const DiagnosisOptions& options,
+                           std::vector<Verdict>& verdicts) {
+  for (const GatheringFacts& gathering : telemetry.gatherings) {
+    const double seconds = telemetry.now - gathering.began;
+    if (seconds < options.warm_up_patience || static_cast<int>(gathering.joined.size()) >= gathering.size) continue;
+    Verdict verdict;
+    verdict.fault = FaultClass::missing_at_start;
+    verdict.confidence = 0.95;
+    verdict.since = gathering.began;
+    std::vector<int> missing;
+    auto next = gathering.joined.begin();
+    for (int rank = 0; rank < gathering.size; ++rank)
+      if (next != gathering.joined.end() && *next == rank)
+        ++next;
+      else
+        missing.push_back(rank);
+    for (const int rank : missing) {
+      Suspect suspect;
+      suspect.rank = rank;
+      suspect.confidence = 0.95;
+      verdict.suspects.push_back(suspect);
+    }
+    verdict.evidence = {{"joined", static_cast<double>(gathering.joined.size())},
+                        {"expected", static_cast<double>(gathering.size)},
+                        {"waited_seconds", seconds}};
+    verdict.text = fmt::format("{} of {} ranks have come to make {} since {}; {} {} missing", gathering.joined.size(),
+                               gathering.size, gathering.name.empty() ? "a communicator" : gathering.name,
+                               lasting(seconds), text_of(verdict.suspects), missing.size() == 1 ? "is" : "are");
+    verdicts.push_back(std::move(verdict));
+  }
+}
+
+void find_corruption(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {
+  std::map<int, std::set<int>> sent_to, received_from;
+  for (const CorruptionFacts& each : telemetry.corruptions) {
+    sent_to[each.source].insert(each.destination);
+    received_from[each.destination].insert(each.source);
+  }
+  std::map<std::pair<int, bool>, std::uint64_t> ends;  // process, whether it sends
+  for (const CorruptionFacts& each : telemetry.corruptions) {
+    const std::size_t receivers = sent_to[each.source].size(), senders = received_from[each.destination].size();
+    if (receivers > 1 || senders > 1)
+      ends[receivers >= senders ? std::pair(each.source, true) : std::pair(each.destination, false)] += each.chunks;
+    else
+      verdicts.push_back(corruption_of(telemetry, each.source, each.destination, each.path, true, each.chunks));
+  }
+  for (const auto& [end, chunks] : ends)
+    verdicts.push_back(corruption_of(telemetry, end.first, -1, -1, end.second, chunks));
+}
+
+void find_unobserved(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {
+  std::map<std::string, std::vector<int>> hosts;
+  for (std::size_t i = 0; i < telemetry.processes.size(); ++i)
+    if (telemetry.processes[i].state == ProcessState::unreachable && !is_suspected(verdicts, static_cast<int>(i)))
+      hosts[telemetry.processes[i].host].push_back(static_cast<int>(i));
+  for (const auto& [host, processes] : hosts) {
+    Verdict verdict;
+    verdict.fault = FaultClass::unobserved;
+    verdict.confidence = 0.9;
+    for (const int process : processes) verdict.suspects.push_back(suspect_of(telemetry, process, 0.9));
+    verdict.evidence = {{"ranks", static_cast<double>(processes.size())}};
+    verdict.text = fmt::format("nothing is known of {}{}: the agent there does not answer, and nobody waits for {}",
+                               text_of(verdict.suspects), host.empty() ? "" : " on " + host,
+                               processes.size() == 1 ? "it" : "them");
+    verdicts.push_back(std::move(verdict));
+  }
+}
+
+void find_repeated(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {
+  const std::size_t count = verdicts.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (verdicts[i].suspects.empty()) continue;
+    const Suspect& first = verdicts[i].suspects.front();
+    const auto times = std::count_if(telemetry.past.begin(), telemetry.past.end(), [&](const PastFault& past) {
+      if (past.fault != verdicts[i].fault) return false;
+      const bool same_host = !past.host.empty() && past.host == first.host;
+      const bool same_place = past.rank == first.rank && !past.place.empty() && past.place == verdicts[i].place;
+      return same_host || same_place;
+    });
+    if (times == 0) continue;
+    Verdict verdict;
+    verdict.fault = FaultClass::repeated;
+    verdict.confidence = 0.9;
+    verdict.suspects = {first};
+    verdict.place = verdicts[i].place;
+    verdict.since = verdicts[i].since;
+    verdict.evidence = {{"times_before", static_cast<double>(times)}};
+    verdict.text = fmt::format("the same as {} time{} before, {}, at {}: starting again does not help", times,
+                               times == 1 ? "" : "s", name_of(verdicts[i].fault), text_of(first));
+    verdicts.push_back(std::move(verdict));
+  }
+}
+
+}  // namespace tutti::diagnosis

@@ -1,0 +1,160 @@
+#include "diagnosis/recording_observer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "diagnosis/robust.hpp"
+
+namespace tutti::diagnosis {
+namespace {
+
+using monitor::LaneView;
+using monitor::ProcessView;
+
+constexpr double kLoadWindow = 10;     // seconds over which a lack of cores is averaged
+constexpr double kFlapWindow = 300;    // seconds in which losses of a lane count
+constexpr double kEnough = 1 << 20;    // bytes between two looks, for a pace
+constexpr std::size_t kLooks = 16;     // of which paces are kept
+constexpr double kOneLookError = 0.3;  // of the logarithm of a pace that was seen once
+constexpr double kLeastError = 0.02;
+
+/// All counters of a rank's part, summed up: whatever moves changes it.
+std::uint64_t count_of(const monitor::CommunicatorView& view) {
+  std::uint64_t count = view.entered + view.done + view.ends_entered + view.ends_done;
+  for (const monitor::PendingView& pending : view.pending)
+    for (const monitor::WorkerView& worker : pending.workers)
+      count += (std::uint64_t{worker.tile} << 16) + worker.steps_done;
+  for (const monitor::LinkView& link : view.links) count += link.posted + link.sent + link.acked;
+  return count;
+}
+
+int losses_of(const ProcessView& process, const LaneView& lane, double now) {
+  return static_cast<int>(std::count_if(process.events.begin(), process.events.end(), [&](const auto& event) {
+    return event.kind == monitor::EventKind::lane_down && event.peer == lane.peer &&
+           event.lane == static_cast<int>(lane.index) && event.at >= now - kFlapWindow;
+  }));
+}
+
+LaneFacts lane_facts(const SeenProcess& process, const LaneView& view, int peer, double now) {
+  LaneFacts lane;
+  lane.process = process.index;
+  lane.peer = peer;
+  lane.peer_name = monitor::peer_of(view);
+  lane.name = view.name;
+  lane.path = static_cast<int>(view.index);
+  // One that is probed for the first time was never there.
+  const bool down =
+      view.state == "dead" || view.state == "held down" || (view.state == "probing" && !view.reason.empty());
+  lane.state = down                      ? LaneFacts::State::down
+               : view.state == "suspect" ? LaneFacts::State::suspect
+                                         : LaneFacts::State::healthy;
+  lane.since = view.since;
+  lane.losses = losses_of(*process.view, view, now);
+  lane.reason = view.reason;
+  lane.rate = view.rate;
+  lane.usual = view.usual;
+  lane.dropped = view.condition != monitor::Condition::normal;
+  lane.congested = lane.dropped && view.cause == monitor::Cause::path_congested;
+  return lane;
+}
+
+}  // namespace
+
+std::vector<Telemetry> RecordingObserver::observe(const monitor::Snapshot& snapshot,
+                                                  const std::map<int, double>& starvation) {
+  if (first_look_ == 0) first_look_ = snapshot.now;
+  for (const auto& [pid, seconds] : starvation) {
+    std::deque<Load>& loads = loads_[pid];
+    loads.push_back({snapshot.now, seconds});
+    while (loads.front().at < snapshot.now - kLoadWindow) loads.pop_front();
+  }
+  std::vector<Telemetry> all;
+  for (const auto& [job, processes] : jobs_of(snapshot)) {
+    Telemetry telemetry;
+    telemetry.job = job;
+    telemetry.command = processes.front().view->command;
+    telemetry.now = snapshot.now;
+    telemetry.realtime_offset = snapshot.realtime_offset;
+    telemetry.window = snapshot.now - first_look_;
+    for (const SeenProcess& process : processes) telemetry.processes.push_back(process_facts(*process.view, job));
+    telemetry.communicators = communicator_facts(processes, job, snapshot.now);
+    note_progress(processes, snapshot.now, telemetry);
+    note_starvation(starvation, telemetry);
+    note_lanes(processes, job, telemetry);
+    all.push_back(std::move(telemetry));
+  }
+  return all;
+}
+
+void RecordingObserver::note_progress(const std::vector<SeenProcess>& processes, double now, Telemetry& telemetry) {
+  std::map<std::pair<std::uint64_t, int>, double> moved;  // by communicator and process
+  for (const SeenProcess& process : processes)
+    for (const monitor::CommunicatorView& view : process.view->communicators) {
+      const auto [place, is_new] = progress_.try_emplace({process.view->file, view.id});
+      Progress& progress = place->second;
+      const std::uint64_t count = count_of(view);
+      if (!is_new && progress.count != count) progress.moved = now;
+      progress.count = count;
+      moved[{view.id, process.index}] = progress.moved;
+    }
+  for (CommunicatorFacts& communicator : telemetry.communicators)
+    for (MemberFacts& member : communicator.members)
+      for (OperationFacts& operation : member.operations) operation.moved = moved[{communicator.id, member.process}];
+}
+
+void RecordingObserver::note_starvation(const std::map<int, double>& starvation, Telemetry& telemetry) {
+  for (ProcessFacts& process : telemetry.processes) {
+    if (!starvation.contains(process.pid)) continue;
+    const std::deque<Load>& loads = loads_[process.pid];
+    const double elapsed = loads.back().at - loads.front().at;
+    if (elapsed > 0) process.starved = std::clamp((loads.back().starved - loads.front().starved) / elapsed, 0.0, 1.0);
+  }
+}
+
+void RecordingObserver::note_lanes(const std::vector<SeenProcess>& processes, std::uint64_t job, Telemetry& telemetry) {
+  std::map<int, int> by_rank;
+  for (std::size_t i = 0; i < telemetry.processes.size(); ++i)
+    by_rank[telemetry.processes[i].rank] = static_cast<int>(i);
+  const bool all_here = is_on_one_host(processes, job);
+  for (const SeenProcess& process : processes) {
+    // Lanes belong to the job that the process began with.
+    if (!process.view->alive || telemetry.processes[static_cast<std::size_t>(process.index)].rank < 0) continue;
+    for (const LaneView& lane : process.view->lanes) {
+      const auto found = by_rank.find(lane.peer);
+      const int peer = lane.peer < 0 || found == by_rank.end() ? -1 : found->second;
+      // Whoever is not recorded any more has left, and its lanes went with it.
+      if (peer < 0 && lane.peer >= 0 && all_here) continue;
+      telemetry.lanes.push_back(lane_facts(process, lane, peer, telemetry.now));
+      if (peer >= 0) note_pace(process, lane, peer, telemetry);
+    }
+  }
+  for (DelayFacts& delay : telemetry.delays) delay.relative *= best_rates_[delay.path];
+}
+
+/// What the receiver was late for is not the way's fault. Paths differ: a pace is relative to the best of its path.
+void RecordingObserver::note_pace(const SeenProcess& process, const LaneView& lane, int peer, Telemetry& telemetry) {
+  LanePace& pace = paces_[{process.view->file, lane.slot, lane.epoch}];
+  const double busy = lane.busy - lane.receiver_late;
+  const double sent = static_cast<double>(lane.done_bytes - std::min(lane.done_bytes, pace.bytes));
+  if (pace.at > 0 && sent >= kEnough && busy > pace.busy) {
+    pace.seconds_per_byte.push_back(std::log((busy - pace.busy) / sent));
+    if (pace.seconds_per_byte.size() > kLooks) pace.seconds_per_byte.pop_front();
+  }
+  pace.at = telemetry.now;
+  pace.busy = busy;
+  pace.bytes = lane.done_bytes;
+  if (pace.seconds_per_byte.empty()) return;
+  std::vector<double> values(pace.seconds_per_byte.begin(), pace.seconds_per_byte.end());
+  const double count = static_cast<double>(values.size());
+  const Center center = center_of(values);
+  const double error = values.size() < 2 ? kOneLookError : std::max(kLeastError, center.spread / std::sqrt(count));
+  const int path = static_cast<int>(lane.index);
+  const double seconds = std::exp(center.median);
+  best_rates_[path] = std::max({best_rates_[path], lane.usual, 1 / seconds});
+  const auto& processes = telemetry.processes;
+  const bool local =
+      processes[static_cast<std::size_t>(process.index)].host == processes[static_cast<std::size_t>(peer)].host;
+  telemetry.delays.push_back({process.index, peer, path, local, seconds, error});
+}
+
+}  // namespace tutti::diagnosis

@@ -1,0 +1,54 @@
+// Telemetry from the recordings of this host. It looks again and again, and remembers of earlier looks what one alone
+// does not tell: whether counters move, how fast lanes have become, how long threads have had no core. The only part of
+// diagnosis that knows recordings. One thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "diagnosis/recording_facts.hpp"
+#include "diagnosis/telemetry.hpp"
+#include "monitor/read/snapshot.hpp"
+
+namespace tutti::diagnosis {
+
+class RecordingObserver {
+ public:
+  /// What take_snapshot() must read for it.
+  static monitor::Detail detail() { return {.operations = true, .events = true}; }
+
+  /// One for each job. Looks come in the order of their time. `starvation`: as read_starvation() says.
+  std::vector<Telemetry> observe(const monitor::Snapshot& snapshot, const std::map<int, double>& starvation);
+
+ private:
+  struct Progress {
+    std::uint64_t count = 0;
+    double moved = 0;  // 0: not seen to move
+  };
+  struct Load {
+    double at = 0, starved = 0;
+  };
+  struct LanePace {
+    double at = 0, busy = 0;
+    std::uint64_t bytes = 0;
+    std::deque<double> seconds_per_byte;  // logarithms; of the last looks in which enough was sent
+  };
+  using LaneKey = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // recording, slot, incarnation
+
+  void note_progress(const std::vector<SeenProcess>& processes, double now, Telemetry& telemetry);
+  void note_starvation(const std::map<int, double>& starvation, Telemetry& telemetry);
+  void note_lanes(const std::vector<SeenProcess>& processes, std::uint64_t job, Telemetry& telemetry);
+  void note_pace(const SeenProcess& process, const monitor::LaneView& lane, int peer, Telemetry& telemetry);
+
+  double first_look_ = 0;
+  std::map<std::pair<std::string, std::uint64_t>, Progress> progress_;  // of a recording's communicators
+  std::map<int, std::deque<Load>> loads_;
+  std::map<LaneKey, LanePace> paces_;
+  std::map<int, double> best_rates_;  // of each path, bytes per second
+};
+
+}  // namespace tutti::diagnosis

@@ -1,0 +1,197 @@
+#include "diagnosis/recording_observer.hpp"
+
+#include <gtest/gtest.h>
+
+#include "diagnosis/diagnose.hpp"
+
+namespace tutti::diagnosis {
+namespace {
+
+using monitor::CommunicatorRecord;
+using monitor::CommunicatorView;
+using monitor::LaneView;
+using monitor::OperationView;
+using monitor::PendingView;
+using monitor::ProcessView;
+using monitor::Snapshot;
+
+constexpr double kNow = 1000;
+
+OperationView operation(std::uint32_t number, double entered, double done = 0) {
+  OperationView view;
+  view.number = number;
+  view.bytes = 8192;
+  view.signature = 5;
+  view.entered = entered;
+  view.done = done;
+  return view;
+}
+
+/// A rank that has done an operation each 0.1 s, and is through with #19 since 5 s.
+ProcessView process(int rank, int size, std::uint64_t job = 7) {
+  ProcessView view;
+  view.file = std::to_string(job) + "-" + std::to_string(rank);
+  view.pid = 100 + rank;
+  view.host = "node";
+  view.alive = true;
+  view.command = "train";
+  CommunicatorView communicator;
+  communicator.state = CommunicatorRecord::alive;
+  communicator.id = communicator.job = job;
+  communicator.rank = rank;
+  communicator.size = size;
+  communicator.hosts = 1;
+  communicator.name = "world";
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const double done = kNow - 7 + 0.1 * i;
+    communicator.operations.push_back(operation(i, done - 0.01, done));
+  }
+  view.communicators.push_back(communicator);
+  return view;
+}
+
+ProcessView that_waits(int rank, int size, std::uint32_t steps_done = 3) {
+  ProcessView view = process(rank, size);
+  PendingView pending;
+  pending.operation = operation(20, kNow - 4);
+  pending.workers = {{0, steps_done}};
+  pending.awaited = 2;
+  view.communicators[0].pending.push_back(pending);
+  return view;
+}
+
+Snapshot at(double now, std::vector<ProcessView> processes) {
+  Snapshot snapshot;
+  snapshot.now = now;
+  snapshot.processes = std::move(processes);
+  return snapshot;
+}
+
+std::vector<FaultClass> faults_of(const Telemetry& telemetry) {
+  std::vector<FaultClass> faults;
+  for (const Verdict& each : diagnose(telemetry)) faults.push_back(each.fault);
+  return faults;
+}
+
+using Faults = std::vector<FaultClass>;
+
+TEST(RecordingObserver, names_the_rank_that_has_not_entered) {
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, {that_waits(0, 3), that_waits(1, 3), process(2, 3)}), {});
+  ASSERT_EQ(telemetry.size(), 1U);
+  EXPECT_NEAR(telemetry[0].communicators[0].rhythm.period, 0.1, 1e-6);
+  const auto verdicts = diagnose(telemetry[0]);
+  ASSERT_EQ(faults_of(telemetry[0]), Faults{FaultClass::not_entered});
+  EXPECT_EQ(verdicts[0].suspects[0].pid, 102);
+}
+
+TEST(RecordingObserver, sees_whether_counters_move_between_two_looks) {
+  RecordingObserver moving, still;
+  for (RecordingObserver* const observer : {&moving, &still})
+    observer->observe(at(kNow, {that_waits(0, 2), that_waits(1, 2)}), {});
+  const auto moved = moving.observe(at(kNow + 0.3, {that_waits(0, 2, 4), that_waits(1, 2)}), {});
+  EXPECT_TRUE(faults_of(moved[0]).empty());
+  const auto stood = still.observe(at(kNow + 0.3, {that_waits(0, 2), that_waits(1, 2)}), {});
+  EXPECT_EQ(faults_of(stood[0]), Faults{FaultClass::transfer_stuck});
+}
+
+TEST(RecordingObserver, keeps_jobs_apart) {
+  ProcessView dead = process(0, 1, 8);
+  dead.alive = false;
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, {process(0, 2), process(1, 2), dead}), {});
+  ASSERT_EQ(telemetry.size(), 2U);
+  EXPECT_TRUE(faults_of(telemetry[0]).empty());
+  EXPECT_EQ(faults_of(telemetry[1]), Faults{FaultClass::crashed});
+}
+
+TEST(RecordingObserver, takes_who_is_accused_from_the_events_of_a_dead_job) {
+  std::vector<ProcessView> processes;
+  for (int rank = 0; rank < 3; ++rank) {
+    processes.push_back(process(rank, 3));
+    ProcessView& view = processes.back();
+    view.alive = false;
+    if (rank == 1) continue;
+    view.communicators[0].state = CommunicatorRecord::broken;
+    monitor::EventView event;
+    event.kind = monitor::EventKind::communicator_broken;
+    event.communicator = 7;
+    event.peer = 1;
+    view.events.push_back(event);
+  }
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, processes), {});
+  const auto verdicts = diagnose(telemetry[0]);
+  ASSERT_EQ(faults_of(telemetry[0]), Faults{FaultClass::crashed});
+  EXPECT_EQ(verdicts[0].suspects[0].rank, 1);
+}
+
+TEST(RecordingObserver, says_what_share_of_the_time_a_process_had_no_core) {
+  RecordingObserver observer;
+  observer.observe(at(kNow, {process(0, 1)}), {{100, 5.0}});
+  const auto telemetry = observer.observe(at(kNow + 2, {process(0, 1)}), {{100, 6.0}});
+  EXPECT_NEAR(telemetry[0].processes[0].starved, 0.5, 1e-9);
+}
+
+LaneView lane(int peer, std::uint32_t index, double busy, std::uint64_t bytes) {
+  LaneView view;
+  view.slot = static_cast<std::uint32_t>(peer) * 2 + index;
+  view.state = "healthy";
+  view.index = index;
+  view.peer = peer;
+  view.busy = busy;
+  view.done_bytes = bytes;
+  return view;
+}
+
+/// Four ranks, of which each sends to each other on two lanes, 10 MB in 10 ms between two looks.
+std::vector<ProcessView> busy_lanes(int looks, double slow) {
+  std::vector<ProcessView> processes;
+  for (int rank = 0; rank < 4; ++rank) {
+    processes.push_back(process(rank, 4));
+    for (int peer = 0; peer < 4; ++peer)
+      for (std::uint32_t index = 0; index < 2; ++index)
+        if (peer != rank) {
+          const double factor = rank == 1 ? slow : 1;
+          processes.back().lanes.push_back(
+              lane(peer, index, looks * 0.01 * factor, static_cast<std::uint64_t>(looks) * 10'000'000));
+        }
+  }
+  return processes;
+}
+
+TEST(RecordingObserver, measures_how_fast_lanes_are_between_looks) {
+  for (const double slow : {1.0, 2.0}) {
+    RecordingObserver observer;
+    std::vector<Telemetry> telemetry;
+    for (int look = 1; look <= 10; ++look) telemetry = observer.observe(at(kNow + look, busy_lanes(look, slow)), {});
+    EXPECT_EQ(telemetry[0].delays.size(), 24U);
+    EXPECT_EQ(faults_of(telemetry[0]), slow == 1.0 ? Faults{} : Faults{FaultClass::slow_sender});
+  }
+}
+
+TEST(RecordingObserver, does_not_judge_by_a_single_pace) {
+  RecordingObserver observer;
+  observer.observe(at(kNow + 1, busy_lanes(1, 1.5)), {});
+  const auto telemetry = observer.observe(at(kNow + 2, busy_lanes(2, 1.5)), {});
+  EXPECT_TRUE(faults_of(telemetry[0]).empty());
+}
+
+TEST(RecordingObserver, counts_how_often_a_lane_was_lost) {
+  std::vector<ProcessView> processes{process(0, 2), process(1, 2)};
+  processes[0].lanes.push_back(lane(1, 1, 0, 0));
+  for (int i = 0; i < 4; ++i) {
+    monitor::EventView event;
+    event.kind = monitor::EventKind::lane_down;
+    event.peer = 1;
+    event.lane = 1;
+    event.at = kNow - 10 * i;
+    processes[0].events.push_back(event);
+  }
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, processes), {});
+  EXPECT_EQ(faults_of(telemetry[0]), Faults{FaultClass::flapping});
+}
+
+}  // namespace
+}  // namespace tutti::diagnosis

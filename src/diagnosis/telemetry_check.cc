@@ -1,0 +1,87 @@
+#include "diagnosis/telemetry_check.hpp"
+
+#include <fmt/core.h>
+
+namespace tutti::diagnosis {
+namespace {
+
+constexpr int kMostRanks = 1 << 24;
+constexpr int kMostPaths = 1 << 16;
+
+class TelemetryCheck {
+ public:
+  explicit TelemetryCheck(const Telemetry& telemetry) : processes_(static_cast<int>(telemetry.processes.size())) {}
+
+  Status status() const { return status_; }
+
+  void communicator(const CommunicatorFacts& facts);
+  void gathering(const GatheringFacts& facts);
+  void pair(const char* what, int source, int destination, int path) {
+    process(what, source, 0);
+    process(what, destination, 0);
+    range(what, "path", path, 0, kMostPaths);
+  }
+  void lane(const LaneFacts& facts) {
+    process("lanes", facts.process, 0);
+    process("lanes", facts.peer, -1);
+    range("lanes", "path", facts.path, 0, kMostPaths);
+  }
+
+ private:
+  void process(const char* what, int index, int least) { range(what, "process", index, least, processes_); }
+  void range(const char* what, const char* field, std::int64_t value, std::int64_t least, std::int64_t end) {
+    if (value >= least && value < end) return;
+    wrong(fmt::format("{}: {} {} is out of range; expected {} to {}", what, field, value, least, end - 1));
+  }
+  void wrong(std::string text) {
+    if (status_) status_ = fail(ErrorCode::invalid_argument, std::move(text));
+  }
+
+  int processes_;
+  Status status_;
+};
+
+void TelemetryCheck::communicator(const CommunicatorFacts& facts) {
+  range("communicators", "size", facts.size, 1, kMostRanks);
+  int last = -1;
+  for (const MemberFacts& member : facts.members) {
+    range("members", "rank", member.rank, 0, facts.size);
+    if (member.rank <= last) wrong(fmt::format("members: rank {} comes after rank {}", member.rank, last));
+    last = member.rank;
+    process("members", member.process, -1);
+    for (const OperationFacts& operation : member.operations)
+      range("operations", "root", operation.call.root, 0, facts.size);
+  }
+  for (const FlowFacts& flow : facts.flows) {
+    range("flows", "source", flow.source, 0, facts.size);
+    range("flows", "destination", flow.destination, 0, facts.size);
+  }
+  for (const WaitFacts& wait : facts.waits) {
+    range("waits", "waiter", wait.waiter, 0, facts.size);
+    range("waits", "awaited", wait.awaited, 0, facts.size);
+  }
+}
+
+void TelemetryCheck::gathering(const GatheringFacts& facts) {
+  range("gatherings", "size", facts.size, 1, kMostRanks);
+  int last = -1;
+  for (const int rank : facts.joined) {
+    range("gatherings", "rank", rank, last + 1, facts.size);
+    last = rank;
+  }
+}
+
+}  // namespace
+
+Status check_telemetry(const Telemetry& telemetry) {
+  TelemetryCheck check(telemetry);
+  for (const CommunicatorFacts& each : telemetry.communicators) check.communicator(each);
+  for (const GatheringFacts& each : telemetry.gatherings) check.gathering(each);
+  for (const DelayFacts& each : telemetry.delays) check.pair("delays", each.source, each.destination, each.path);
+  for (const CorruptionFacts& each : telemetry.corruptions)
+    check.pair("corruptions", each.source, each.destination, each.path);
+  for (const LaneFacts& each : telemetry.lanes) check.lane(each);
+  return check.status();
+}
+
+}  // namespace tutti::diagnosis
