@@ -17,20 +17,6 @@ constexpr double kRecentPeriods = 8;
 
 bool is_collective(const OperationView& operation) { return operation.collective != Collective::point_to_point; }
 
-/// Whether all its ranks leave at about the same time, so that who was in it for the shortest time came last.
-bool leaves_together(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce:
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all:
-    case Collective::barrier:
-      return true;
-    default:
-      return false;
-  }
-}
-
 CallFacts call_facts(const OperationView& view) {
   CallFacts call;
   call.number = view.number;
