@@ -14,6 +14,9 @@ namespace {
 
 constexpr double kDrivenTick = 0.01;  // seconds between looks whether callers still drive
 constexpr double kRelayed = 1.0;      // seconds for a lane by way of a neighbour to come up
+// Seconds for a host to answer that has not answered yet. The kernel would ask again less and less often, and find out
+// seconds late that there is a way.
+constexpr double kFirstAnswer = 1.0;
 
 Blob bytes_of(const LaneGreeting& greeting) {
   const FrameBytes bytes = encode(greeting);
@@ -94,7 +97,7 @@ void LaneConnector::watch_data(bool wanted) {
 void LaneConnector::dial(const Dial& dial) {
   // A detour that leads nowhere must not keep from the next.
   const double greeting = dial.lane.relayed ? std::min(kRelayed, options_.greeting_timeout) : options_.greeting_timeout;
-  const double answer = dial.lane.was_up ? options_.answer_timeout : greeting;
+  const double answer = dial.lane.was_up ? options_.answer_timeout : std::min(kFirstAnswer, greeting);
   const LaneGreeting hello{FrameType::hello, dial.lane.epoch, dial.lane.index, own_, dial.peer};
   const auto id = connector_.dial(dial.route, bytes_of(hello), {answer, greeting});
   if (!id) return delegate_.on_dial_failed(dial, id.error(), DialFailure::passing);
