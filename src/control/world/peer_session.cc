@@ -157,12 +157,6 @@ void PeerSession::drop(const std::vector<Id>& links) {
   }
 }
 
-// A process that stood still answers all attempts to connect to it that were made meanwhile. The lower of the two
-// decides: if each kept others, none would be left.
-void PeerSession::drop_surplus_links() {
-  if (world_.self < process_ && !links_.are_silent()) drop(links_.surplus());
-}
-
 // Proof of half a death. What the process said last may have been goodbye.
 void PeerSession::stream_ended() {
   links_.read_now();
@@ -246,14 +240,12 @@ bool PeerSession::is_given_up(double unheard, double limit) {
   return unheard > limit && answered && !opinion_.is_heard_elsewhere(now);
 }
 
-bool PeerSession::was_out_of_touch() const {
-  return begun_ && (links_.seconds_unheard() > OwnSilence::kSafePart * world_.heartbeat_timeout ||
-                    world_.own_silence.may_be_presumed_dead(world_.loop.real_now()));
-}
-
+// If one of the two may have presumed the other dead before it ended, it may have gone on without this process.
 void PeerSession::lose(const std::string& why, Certainty certainty) {
   if (goodbye_announced_) return world_.owner.process_left(process_);
-  if (was_out_of_touch()) certainty = Certainty::presumed;
+  const bool out_of_touch = links_.seconds_unheard() > OwnSilence::kSafePart * world_.heartbeat_timeout ||
+                            world_.own_silence.may_be_presumed_dead(world_.loop.real_now());
+  if (begun_ && out_of_touch) certainty = Certainty::presumed;
   world_.owner.process_lost(process_, why, certainty);
 }
 
@@ -269,7 +261,9 @@ void PeerSession::beat() {
   if (links_.session().overflowed() && links_.are_silent())
     return lose(fmt::format("it is silent, and {} MB wait for it", Session::kLimit >> 20), Certainty::presumed);
   drop(links_.silent_ones());
-  drop_surplus_links();
+  // A process that stood still answers all attempts to connect to it that were made meanwhile. The lower of the two
+  // decides: if each kept others, none would be left.
+  if (world_.self < process_ && !links_.are_silent()) drop(links_.surplus());
   keep_lifeline();
   if (links_.are_silent() && !dial_) {
     log::info("process {} is silent for {:.1f} s, another connection is opened", process_, unheard);

@@ -135,7 +135,6 @@ class PeerSession {
   PeerDial::Situation situation() const { return {begun_, end_.is_watched(), world_.joined || begun_}; }
   bool is_lifeline(Id id) const;
   void drop(const std::vector<Id>& links);
-  void drop_surplus_links();
   void link_ended(Id id, const std::string& why);
   void stream_ended();
   void misbehaved(Id id);
@@ -146,7 +145,6 @@ class PeerSession {
   void attempt_failed(const PeerDial::DialStep& step, const Error& error, bool nobody_listens);
   void refused(const std::string& why);
   bool is_given_up(double unheard, double limit);
-  bool was_out_of_touch() const;
   void lose(const std::string& why, Certainty certainty);
 
   WorldState& world_;
