@@ -58,6 +58,12 @@ bench-startup: ## 2 to 1,024 processes until their first barrier, beside Open MP
 bench-membership: bench-build ## agreement, death notices and the start among 16 to 100,000 simulated ranks (1 minute)
 	@bench/membership.py $(BUILD)
 
+bench-diagnosis: ## seconds until the rank that goes wrong is named, of real processes (3 minutes)
+	@scripts/install-deps test
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target diagnosed_rank tutti_command
+	@bench/diagnosis.py $(BUILD) $(ARGS)
+
 bench-diagnosis-scale: ## diagnosis of 10,240 and 102,400 generated ranks: time, and how often it is right (5 minutes)
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
@@ -130,7 +136,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-diagnosis-scale
+.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-diagnosis bench-diagnosis-scale
 .PHONY: bench-chaos bench-chaos-quick chaos-build
 chaos-build:
 	@scripts/install-deps bench

@@ -413,5 +413,12 @@ TEST(Diagnose, says_when_a_restart_does_not_help) {
   EXPECT_NE(verdicts[1].text.find("1 time before"), std::string::npos) << verdicts[1].text;
 }
 
+TEST(Diagnose, calls_a_straggler_that_comes_back_no_reason_against_a_restart) {
+  Telemetry telemetry = job(4);
+  telemetry.communicators[0].waits = {{0, 1, 3, 0.3}, {2, 1, 3, 0.3}, {3, 1, 3, 0.3}};
+  telemetry.past = {{FaultClass::straggler, "node0", 1, ""}};
+  EXPECT_EQ(faults_of(diagnose(telemetry)), Faults{FaultClass::straggler});
+}
+
 }  // namespace
 }  // namespace tutti::diagnosis

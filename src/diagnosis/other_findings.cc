@@ -29,6 +29,16 @@ Verdict corruption_of(const Telemetry& telemetry, int process, int peer, int pat
   return verdict;
 }
 
+/// Whether a fault of this class may come from the host, so that two ranks of one host have the same one.
+bool may_be_of_the_host(FaultClass fault) {
+  return fault == FaultClass::crashed || fault == FaultClass::transfer_stuck || fault == FaultClass::corrupted;
+}
+
+bool stops_a_job(FaultClass fault) {
+  return may_be_of_the_host(fault) || fault == FaultClass::missing_at_start || fault == FaultClass::not_entered ||
+         fault == FaultClass::mismatched_call || fault == FaultClass::deadlocked;
+}
+
 bool is_suspected(const std::vector<Verdict>& verdicts, int process) {
   return std::any_of(verdicts.begin(), verdicts.end(), [&](const Verdict& verdict) {
     return std::any_of(verdict.suspects.begin(), verdict.suspects.end(),
@@ -121,11 +131,11 @@ void find_unobserved(const Telemetry& telemetry, std::vector<Verdict>& verdicts)
 void find_repeated(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {
   const std::size_t count = verdicts.size();
   for (std::size_t i = 0; i < count; ++i) {
-    if (verdicts[i].suspects.empty()) continue;
+    if (verdicts[i].suspects.empty() || !stops_a_job(verdicts[i].fault)) continue;
     const Suspect& first = verdicts[i].suspects.front();
     const auto times = std::count_if(telemetry.past.begin(), telemetry.past.end(), [&](const PastFault& past) {
       if (past.fault != verdicts[i].fault) return false;
-      const bool same_host = !past.host.empty() && past.host == first.host;
+      const bool same_host = may_be_of_the_host(past.fault) && !past.host.empty() && past.host == first.host;
       const bool same_place = past.rank == first.rank && !past.place.empty() && past.place == verdicts[i].place;
       return same_host || same_place;
     });

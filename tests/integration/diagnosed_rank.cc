@@ -2,6 +2,7 @@
 // starts again, until a file named `stop` exists. From a step on, the rank that is told to does something wrong. A rank
 // whose call fails says so and stays, so that what it has recorded can be looked at.
 #include <fmt/core.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -31,23 +32,33 @@ void stay() {
 
 void compute(double milliseconds) { ::usleep(static_cast<useconds_t>(1000 * milliseconds)); }
 
-/// What the rank does before it reduces.
-void misbehave(const Arguments& arguments) {
+/// What the rank does before it reduces. It says when it does so first.
+void misbehave(const Arguments& arguments, bool first) {
+  if (first) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    fmt::print("misbehaves {}.{:09}\n", now.tv_sec, now.tv_nsec);
+    std::fflush(stdout);
+  }
   if (arguments.fault == "die") ::raise(SIGKILL);
   if (arguments.fault == "freeze") ::raise(SIGSTOP);
   if (arguments.fault == "sit-out") stay();
   if (arguments.fault == "late") compute(2 * arguments.milliseconds);
 }
 
-Status reduce(Communicator& communicator, const Arguments& arguments, bool wrong) {
+/// The small reduction says whether any rank is told to stop, so that all stop after the same step.
+Result<bool> reduce(Communicator& communicator, const Arguments& arguments, bool wrong) {
   std::vector<float> buffer(1 << 16);
   for (int i = 0; i < arguments.buffers; ++i) {
     const std::size_t count = wrong && i == 1 ? buffer.size() / 2 : buffer.size();
     if (Status done = communicator.all_reduce(buffer.data(), buffer.data(), count, DataType::float32, Operator::sum);
         !done)
-      return done;
+      return tl::unexpected(done.error());
   }
-  return communicator.all_reduce(buffer.data(), buffer.data(), 1, DataType::float32, Operator::max);
+  int stop = told_to_stop() ? 1 : 0;
+  if (Status done = communicator.all_reduce(&stop, &stop, 1, DataType::int32, Operator::max); !done)
+    return tl::unexpected(done.error());
+  return stop != 0;
 }
 
 int run(int argc, char** argv) {
@@ -64,22 +75,23 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "{}\n", communicator.error().to_string());
     return 1;
   }
-  for (int step = 0; !told_to_stop(); ++step) {
+  for (int step = 0;; ++step) {
     const bool misbehaves = step >= arguments.step && communicator->rank() == arguments.rank;
     if (step == arguments.step && communicator->rank() == 0) {
       fmt::print("ready\n");
       std::fflush(stdout);
     }
     compute(arguments.milliseconds);
-    if (misbehaves) misbehave(arguments);
-    if (Status done = reduce(*communicator, arguments, misbehaves && arguments.fault == "wrong-call"); !done) {
+    if (misbehaves) misbehave(arguments, step == arguments.step);
+    const Result<bool> done = reduce(*communicator, arguments, misbehaves && arguments.fault == "wrong-call");
+    if (!done) {
       fmt::print("failed {}\n", done.error().to_string());
       std::fflush(stdout);
       stay();
       return 1;
     }
+    if (*done) return 0;
   }
-  return 0;
 }
 
 }  // namespace

@@ -109,10 +109,16 @@ class ChangePrinter {
     for (const Telemetry& each : seen) here.insert(each.job);
     for (JudgedJob& job : judge(std::move(seen), watch_.past())) {
       print(job);
-      jobs_[job.telemetry.job] = std::move(job);
+      jobs_[job.telemetry.job] = {std::move(job), 0};
     }
-    for (auto& [id, job] : jobs_)
-      if (!here.contains(id)) end(job);
+    // Of a job that is not recorded any more nothing is wrong; by the third look all its verdicts are over.
+    for (auto& [id, last] : jobs_) {
+      if (here.contains(id)) continue;
+      last.job.verdicts.clear();
+      ++last.looks_without;
+      print(last.job);
+    }
+    std::erase_if(jobs_, [](const auto& each) { return each.second.looks_without == kLooksToEnd; });
     std::fflush(stdout);
   }
   /// Whether anything was told.
@@ -125,15 +131,15 @@ class ChangePrinter {
       fmt::print("{}\n", json_ ? change_json(job, change).dump() : change_text(job, change, color_));
     }
   }
-  /// A job that is not recorded any more: nothing is wrong with it.
-  void end(JudgedJob& job) {
-    job.verdicts.clear();
-    print(job);
-  }
+  struct LastSeen {
+    JudgedJob job;
+    int looks_without = 0;
+  };
+  static constexpr int kLooksToEnd = 3;
 
   bool json_, color_, told_ = false;
   diagnosis::VerdictWatch watch_;
-  std::map<std::uint64_t, JudgedJob> jobs_;  // as they were seen last
+  std::map<std::uint64_t, LastSeen> jobs_;
 };
 
 int look_once(const DiagnoseFlags& flags, TelemetryFile& record) {
