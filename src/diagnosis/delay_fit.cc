@@ -28,10 +28,10 @@ constexpr double kAlike = 0.5;            // of the typical excess, which nearly
 constexpr double kWarm = 2;               // standard errors above which a delay may be part of something slow
 
 /// Entries by a key, in one list.
-class Groups {
+class EntriesByKey {
  public:
   template <typename KeyOf>
-  Groups(std::size_t entries, std::size_t keys, const KeyOf& key_of) : begins_(keys + 1), entries_(entries) {
+  EntriesByKey(std::size_t entries, std::size_t keys, const KeyOf& key_of) : begins_(keys + 1), entries_(entries) {
     for (std::size_t i = 0; i < entries; ++i) ++begins_[key_of(i) + 1];
     std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
     std::vector<Index> next(begins_.begin(), begins_.end() - 1);
@@ -45,11 +45,11 @@ class Groups {
   std::vector<Index> begins_, entries_;
 };
 
-struct Candidate {
+struct SlowCandidate {
   Index entry = 0;  // one that belongs to it
   double significance = 0;
 
-  bool operator<(const Candidate& other) const {
+  bool operator<(const SlowCandidate& other) const {
     return significance != other.significance ? significance < other.significance : entry > other.entry;
   }
 };
@@ -73,7 +73,7 @@ class DelayFit {
   std::optional<SlowPart> judge(Kind kind, Index entry);
   bool is_more_than_a_smaller_part(Kind kind) const;
   /// Whether this end does well on what does not belong to the part.
-  bool is_cleared(const SlowPart& part, const Groups& groups, int process) const;
+  bool is_cleared(const SlowPart& part, const EntriesByKey& groups, int process) const;
 
   double noise(Index entry) const { return std::max(noise_[delays_[entry].local ? 1 : 0], delays_[entry].error); }
 
@@ -83,7 +83,7 @@ class DelayFit {
   std::array<double, 2> noise_{kLeastNoise, kLeastNoise};    // of the network, and within hosts
   std::array<double, 2> reach_{kSignificant, kSignificant};  // how far it may take one delay, in standard deviations
   std::vector<double> excess_;                               // logarithm of what is not explained yet
-  Groups by_source_, by_destination_, by_path_;
+  EntriesByKey by_source_, by_destination_, by_path_;
   std::vector<Index> members_;
   std::vector<double> values_;
   std::vector<SlowPart> found_;
@@ -247,11 +247,11 @@ std::optional<SlowPart> DelayFit::judge(Kind kind, Index entry) {
 }
 
 void DelayFit::find(Kind kind) {
-  std::priority_queue<Candidate> queue;
+  std::priority_queue<SlowCandidate> queue;
   for (const Index entry : candidates(kind))
     if (const auto part = judge(kind, entry)) queue.push({entry, part->significance});
   while (!queue.empty()) {
-    const Candidate best = queue.top();
+    const SlowCandidate best = queue.top();
     queue.pop();
     // What was found since may explain part of it.
     const auto part = judge(kind, best.entry);
@@ -266,7 +266,7 @@ void DelayFit::find(Kind kind) {
   }
 }
 
-bool DelayFit::is_cleared(const SlowPart& part, const Groups& groups, int process) const {
+bool DelayFit::is_cleared(const SlowPart& part, const EntriesByKey& groups, int process) const {
   int others = 0, slow = 0;
   for (const Index each : groups.of(static_cast<std::size_t>(process))) {
     const DelayFacts& delay = delays_[each];

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "diagnosis/verdict.hpp"
 
 namespace tutti::diagnosis {

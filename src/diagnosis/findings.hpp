@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "diagnosis/diagnose.hpp"
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "diagnosis/verdict.hpp"
 
 namespace tutti::diagnosis {

@@ -11,7 +11,7 @@
 namespace tutti::diagnosis {
 namespace {
 
-struct Called {
+struct CallOfRank {
   const MemberFacts* member = nullptr;
   const CallFacts* call = nullptr;
 };
@@ -26,13 +26,13 @@ std::string_view difference_of(const CallFacts& one, const CallFacts& other) {
   return "something else";
 }
 
-Verdict verdict_of(const Telemetry& telemetry, const CommunicatorFacts& communicator, const std::vector<Called>& fewer,
-                   const std::vector<Called>& most) {
+Verdict verdict_of(const Telemetry& telemetry, const CommunicatorFacts& communicator,
+                   const std::vector<CallOfRank>& fewer, const std::vector<CallOfRank>& most) {
   Verdict verdict;
   verdict.fault = FaultClass::mismatched_call;
   // Of two ranks that differ, nobody can say which is right.
   verdict.confidence = fewer.size() < most.size() ? 0.99 : 0.5;
-  for (const Called& each : fewer) {
+  for (const CallOfRank& each : fewer) {
     Suspect suspect = suspect_of(telemetry, each.member->process, verdict.confidence);
     if (suspect.rank < 0) suspect.rank = each.member->rank;
     verdict.suspects.push_back(suspect);
@@ -50,12 +50,13 @@ Verdict verdict_of(const Telemetry& telemetry, const CommunicatorFacts& communic
 }
 
 /// `calls`: of one number.
-void compare(const Telemetry& telemetry, const CommunicatorFacts& communicator, std::vector<Called> calls,
+void compare(const Telemetry& telemetry, const CommunicatorFacts& communicator, std::vector<CallOfRank> calls,
              std::vector<Verdict>& verdicts) {
-  std::stable_sort(calls.begin(), calls.end(),
-                   [](const Called& one, const Called& other) { return one.call->signature < other.call->signature; });
-  std::vector<std::vector<Called>> groups;
-  for (const Called& each : calls) {
+  std::stable_sort(calls.begin(), calls.end(), [](const CallOfRank& one, const CallOfRank& other) {
+    return one.call->signature < other.call->signature;
+  });
+  std::vector<std::vector<CallOfRank>> groups;
+  for (const CallOfRank& each : calls) {
     if (groups.empty() || groups.back().front().call->signature != each.call->signature) groups.emplace_back();
     groups.back().push_back(each);
   }
@@ -68,7 +69,7 @@ void compare(const Telemetry& telemetry, const CommunicatorFacts& communicator, 
 
 void compare_collectives(const Telemetry& telemetry, const CommunicatorFacts& communicator,
                          std::vector<Verdict>& verdicts) {
-  std::vector<Called> calls;
+  std::vector<CallOfRank> calls;
   bool differ = false;
   for (const MemberFacts& member : communicator.members)
     for (const OperationFacts& each : member.operations) {
@@ -77,11 +78,12 @@ void compare_collectives(const Telemetry& telemetry, const CommunicatorFacts& co
       differ = differ || each.call.signature != calls.front().call->signature;
     }
   if (!differ) return;
-  std::stable_sort(calls.begin(), calls.end(),
-                   [](const Called& one, const Called& other) { return one.call->number < other.call->number; });
+  std::stable_sort(calls.begin(), calls.end(), [](const CallOfRank& one, const CallOfRank& other) {
+    return one.call->number < other.call->number;
+  });
   for (auto begin = calls.begin(); begin != calls.end();) {
-    const auto end =
-        std::find_if(begin, calls.end(), [&](const Called& each) { return each.call->number != begin->call->number; });
+    const auto end = std::find_if(begin, calls.end(),
+                                  [&](const CallOfRank& each) { return each.call->number != begin->call->number; });
     compare(telemetry, communicator, {begin, end}, verdicts);
     begin = end;
   }

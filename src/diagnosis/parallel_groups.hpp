@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 
 namespace tutti::diagnosis {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 
 namespace tutti::diagnosis {
 

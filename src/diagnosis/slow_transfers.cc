@@ -104,7 +104,7 @@ void merge_directions(const std::vector<SlowPart>& parts, std::size_t index, std
 }
 
 /// A lane that is lost, or both of its ends' views of it.
-struct LostLane {
+struct LaneLosses {
   int one = -1, other = -1;  // processes; the other may not be known
   const LaneFacts* lane = nullptr;
 };
@@ -115,7 +115,7 @@ class LostLanes {
   LostLanes(const Telemetry& telemetry, FaultClass fault) : telemetry_(telemetry), fault_(fault) {}
 
   void add(const LaneFacts& lane) {
-    const bool known = std::any_of(lanes_.begin(), lanes_.end(), [&](const LostLane& each) {
+    const bool known = std::any_of(lanes_.begin(), lanes_.end(), [&](const LaneLosses& each) {
       return each.one == lane.peer && each.other == lane.process && each.lane->path == lane.path;
     });
     if (!known) lanes_.push_back({lane.process, lane.peer, &lane});
@@ -123,7 +123,7 @@ class LostLanes {
 
   void tell(std::vector<Verdict>& verdicts) {
     std::map<std::pair<int, int>, int> ends;  // lanes of each process and path
-    for (const LostLane& each : lanes_) {
+    for (const LaneLosses& each : lanes_) {
       ++ends[{each.one, each.lane->path}];
       if (each.other >= 0) ++ends[{each.other, each.lane->path}];
     }
@@ -142,7 +142,7 @@ class LostLanes {
     int count = 0;
     const LaneFacts* first = nullptr;
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      const LostLane& each = lanes_[i];
+      const LaneLosses& each = lanes_[i];
       if (told[i] || each.lane->path != path || (each.one != process && each.other != process)) continue;
       ++count;
       if (first == nullptr) first = each.lane;
@@ -175,7 +175,7 @@ class LostLanes {
 
   const Telemetry& telemetry_;
   FaultClass fault_;
-  std::vector<LostLane> lanes_;
+  std::vector<LaneLosses> lanes_;
 };
 
 bool is_running(const Telemetry& telemetry, int process) {

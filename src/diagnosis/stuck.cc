@@ -27,7 +27,7 @@ class StuckJudge {
 
  private:
   /// A verdict on what holds an operation up directly.
-  struct Cause {
+  struct StuckCause {
     Verdict verdict;
     bool overdue = false;  // something that it holds up is
   };
@@ -55,7 +55,7 @@ class StuckJudge {
   std::vector<Verdict>& verdicts_;  // so far: deaths and mismatches
   std::vector<StuckOperation> operations_;
   std::vector<std::size_t> cause_;  // of each operation
-  std::vector<Cause> causes_;
+  std::vector<StuckCause> causes_;
   std::map<std::string, std::size_t> by_key_;
 };
 

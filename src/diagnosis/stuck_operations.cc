@@ -26,9 +26,9 @@ bool is_out_of_sight(const Telemetry& telemetry, const MemberFacts& member) {
 }
 
 /// Builds the operations of one communicator.
-class Collector {
+class StuckCollector {
  public:
-  Collector(const Telemetry& telemetry, std::size_t index, const DiagnosisOptions& options)
+  StuckCollector(const Telemetry& telemetry, std::size_t index, const DiagnosisOptions& options)
       : telemetry_(telemetry), communicator_(telemetry.communicators[index]), index_(index), options_(options) {}
 
   void collect(std::vector<StuckOperation>& found) {
@@ -52,7 +52,7 @@ class Collector {
 };
 
 /// Sets `still` and `overdue`; an operation that does not even hold up anybody keeps `still` at 0.
-void Collector::judge_age(StuckOperation& operation, double entered, double moved) {
+void StuckCollector::judge_age(StuckOperation& operation, double entered, double moved) {
   double patience = patience_for(communicator_, operation.call.signature, options_);
   const auto any_bad = [&](const std::vector<std::size_t>& members) {
     return std::any_of(members.begin(), members.end(),
@@ -65,7 +65,7 @@ void Collector::judge_age(StuckOperation& operation, double entered, double move
   operation.still = still > kHeldUp * patience ? still : 0;
 }
 
-void Collector::fill_members(StuckOperation& operation) const {
+void StuckCollector::fill_members(StuckOperation& operation) const {
   const std::int64_t number = operation.call.number;
   int next = 0;
   for (std::size_t i = 0; i < communicator_.members.size(); ++i) {
@@ -85,7 +85,7 @@ void Collector::fill_members(StuckOperation& operation) const {
   for (; next < communicator_.size; ++next) operation.unknown.push_back(next);
 }
 
-std::optional<StuckOperation> Collector::collective() {
+std::optional<StuckOperation> StuckCollector::collective() {
   std::optional<StuckOperation> first;
   double entered = 0, moved = 0;
   // The lowest number that a rank is in: those in later ones wait for it, or will.
@@ -110,7 +110,7 @@ std::optional<StuckOperation> Collector::collective() {
   return first;
 }
 
-void Collector::collect_ends(std::size_t member, std::vector<StuckOperation>& found) {
+void StuckCollector::collect_ends(std::size_t member, std::vector<StuckOperation>& found) {
   const MemberFacts& self = communicator_.members[member];
   if (!waits(self)) return;
   for (const OperationFacts& operation : self.operations) {
@@ -196,7 +196,8 @@ bool is_alive(const Telemetry& telemetry, const MemberFacts& member) {
 
 std::vector<StuckOperation> stuck_operations(const Telemetry& telemetry, const DiagnosisOptions& options) {
   std::vector<StuckOperation> operations;
-  for (std::size_t i = 0; i < telemetry.communicators.size(); ++i) Collector(telemetry, i, options).collect(operations);
+  for (std::size_t i = 0; i < telemetry.communicators.size(); ++i)
+    StuckCollector(telemetry, i, options).collect(operations);
   connect(telemetry, operations);
   return operations;
 }

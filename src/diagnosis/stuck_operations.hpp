@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "diagnosis/diagnose.hpp"
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 
 namespace tutti::diagnosis {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "diagnosis/stuck_operations.hpp"
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "diagnosis/verdict.hpp"
 
 namespace tutti::diagnosis {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "diagnosis/verdict.hpp"
 
 namespace tutti::diagnosis {

@@ -14,7 +14,7 @@
 namespace tutti::cli {
 namespace {
 
-using Mark = DoctorFinding::Mark;
+using CheckMark = DoctorFinding::CheckMark;
 
 struct Section {
   const char* title;
@@ -23,15 +23,16 @@ struct Section {
 
 std::vector<DoctorFinding> examine_settings() {
   std::vector<DoctorFinding> findings;
-  for (const std::string& line : setting_errors()) findings.push_back({Mark::bad, "value", line, "see tutti env"});
+  for (const std::string& line : setting_errors()) findings.push_back({CheckMark::bad, "value", line, "see tutti env"});
   for (const std::string& line : setting_warnings())
-    findings.push_back({Mark::warn, "secret", line, "see docs/running.md"});
-  for (const std::string& line : unknown_settings()) findings.push_back({Mark::warn, "name", line, "see tutti env"});
-  if (findings.empty()) findings.push_back({Mark::ok, "environment", "every TUTTI_ variable is understood", ""});
+    findings.push_back({CheckMark::warn, "secret", line, "see docs/running.md"});
+  for (const std::string& line : unknown_settings())
+    findings.push_back({CheckMark::warn, "name", line, "see tutti env"});
+  if (findings.empty()) findings.push_back({CheckMark::ok, "environment", "every TUTTI_ variable is understood", ""});
   return findings;
 }
 
-const char* name_of(Mark mark) { return mark == Mark::ok ? "ok" : mark == Mark::warn ? "warn" : "bad"; }
+const char* name_of(CheckMark mark) { return mark == CheckMark::ok ? "ok" : mark == CheckMark::warn ? "warn" : "bad"; }
 
 void print_report(const std::vector<Section>& sections) {
   static constexpr Color kColors[] = {Color::green, Color::yellow, Color::red};
@@ -65,7 +66,7 @@ void print_json(const std::vector<Section>& sections) {
 bool any_bad(const std::vector<Section>& sections) {
   for (const Section& section : sections)
     for (const DoctorFinding& finding : section.findings)
-      if (finding.mark == Mark::bad) return true;
+      if (finding.mark == CheckMark::bad) return true;
   return false;
 }
 

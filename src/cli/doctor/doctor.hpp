@@ -12,12 +12,12 @@
 namespace tutti::cli {
 
 struct DoctorFinding {
-  enum class Mark {
+  enum class CheckMark {
     ok,
     warn,  // works, slower than it could
     bad,   // something will fail
   };
-  Mark mark = Mark::ok;
+  CheckMark mark = CheckMark::ok;
   std::string topic;
   std::string text;
   std::string mend;  // where not ok

@@ -22,7 +22,7 @@
 namespace tutti::cli {
 namespace {
 
-using Mark = DoctorFinding::Mark;
+using CheckMark = DoctorFinding::CheckMark;
 namespace fs = std::filesystem;
 
 std::optional<double> cgroup_quota() {
@@ -53,9 +53,11 @@ CoreFacts core_facts() {
 // "1 package, 2 cores, 1 NUMA node, L3 32 MB"
 DoctorFinding topology() {
   hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return {Mark::warn, "topology", "hwloc cannot start", "check /sys is mounted"};
+  if (hwloc_topology_init(&raw) != 0)
+    return {CheckMark::warn, "topology", "hwloc cannot start", "check /sys is mounted"};
   const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> topology(raw, hwloc_topology_destroy);
-  if (hwloc_topology_load(raw) != 0) return {Mark::warn, "topology", "hwloc finds nothing", "check /sys is mounted"};
+  if (hwloc_topology_load(raw) != 0)
+    return {CheckMark::warn, "topology", "hwloc finds nothing", "check /sys is mounted"};
   const auto count = [&](hwloc_obj_type_t type) { return std::max(0, hwloc_get_nbobjs_by_type(raw, type)); };
   const int nodes = count(HWLOC_OBJ_NUMANODE);
   std::string text = fmt::format("{} package{}, {} cores, {} threads, {} NUMA node{}", count(HWLOC_OBJ_PACKAGE),
@@ -64,16 +66,16 @@ DoctorFinding topology() {
   for (const auto& [name, type] : {std::pair("L2", HWLOC_OBJ_L2CACHE), std::pair("L3", HWLOC_OBJ_L3CACHE)})
     if (const hwloc_obj_t cache = hwloc_get_obj_by_type(raw, type, 0); cache != nullptr)
       text += fmt::format(", {} x {} of {}", count(type), name, show_bytes(cache->attr->cache.size));
-  return {Mark::ok, "topology", text, ""};
+  return {CheckMark::ok, "topology", text, ""};
 }
 
 std::uint64_t limit_of(rlim_t value) { return value == RLIM_INFINITY ? kUnlimited : value; }
 
 DoctorFinding memfd() {
   if (const int error = try_memfd(); error != 0)
-    return {Mark::bad, "anonymous shared memory", fmt::format("memfd_create fails ({})", std::strerror(error)),
+    return {CheckMark::bad, "anonymous shared memory", fmt::format("memfd_create fails ({})", std::strerror(error)),
             "allow memfd_create in the seccomp profile; TUTTI_SHM=0 goes without shared memory"};
-  return {Mark::ok, "anonymous shared memory", "memfd works", ""};
+  return {CheckMark::ok, "anonymous shared memory", "memfd works", ""};
 }
 
 std::vector<fs::path> folders_of(const char* path) {
@@ -89,17 +91,17 @@ std::vector<DoctorFinding> rdma() {
   for (const fs::path& device : folders_of("/sys/class/infiniband"))
     for (const fs::path& port : folders_of((device / "ports").c_str())) {
       const std::string state = parse_rdma_state(read_line(port / "state"));
-      DoctorFinding finding{Mark::ok, "RDMA " + device.filename().string(),
+      DoctorFinding finding{CheckMark::ok, "RDMA " + device.filename().string(),
                             fmt::format("port {}: {}, {:g} Gb/s", port.filename().string(), state,
                                         parse_rdma_rate(read_line(port / "rate"))),
                             ""};
       if (state != "ACTIVE") {
-        finding.mark = Mark::warn;
+        finding.mark = CheckMark::warn;
         finding.mend = "check the cable and the switch port; `ibstat` and `rdma link` say more";
       }
       findings.push_back(finding);
     }
-  if (findings.empty()) findings.push_back({Mark::ok, "RDMA", "no device: TCP between hosts", ""});
+  if (findings.empty()) findings.push_back({CheckMark::ok, "RDMA", "no device: TCP between hosts", ""});
   return findings;
 }
 
@@ -113,7 +115,7 @@ std::vector<DoctorFinding> network_interfaces() {
   const auto chosen = chosen_interfaces();
   std::vector<DoctorFinding> findings;
   if (!chosen)
-    findings.push_back({Mark::bad, "interfaces", chosen.error().message, "set TUTTI_INTERFACES to one of them"});
+    findings.push_back({CheckMark::bad, "interfaces", chosen.error().message, "set TUTTI_INTERFACES to one of them"});
   for (const Interface& each : all.value_or(std::vector<Interface>{})) {
     const auto same = [&](const Interface& other) { return other.name == each.name; };
     const bool used = chosen && std::any_of(chosen->begin(), chosen->end(), same);
@@ -121,9 +123,9 @@ std::vector<DoctorFinding> network_interfaces() {
     std::string text = show_speed(each.speed);
     for (const SocketAddress& address : each.addresses) text += ", " + address.host();
     text += used ? " (used)" : " (not used)";
-    findings.push_back({Mark::ok, "interface " + each.name, text, ""});
+    findings.push_back({CheckMark::ok, "interface " + each.name, text, ""});
     if (used && each.loopback) {
-      findings.back().mark = Mark::warn;
+      findings.back().mark = CheckMark::warn;
       findings.back().mend = "other hosts cannot reach loopback: bring a network interface up";
     }
   }
@@ -193,7 +195,7 @@ std::vector<DoctorFinding> examine_gpus() {
   while (pipe && std::fgets(line, sizeof line, pipe.get()) != nullptr) text += line;
   std::vector<DoctorFinding> findings;
   for (const GpuLine& gpu : parse_gpu_lines(text)) findings.push_back(judge_gpu(gpu));
-  if (findings.empty()) findings.push_back({Mark::ok, "GPUs", "none found by nvidia-smi", ""});
+  if (findings.empty()) findings.push_back({CheckMark::ok, "GPUs", "none found by nvidia-smi", ""});
   return findings;
 }
 

@@ -8,7 +8,7 @@
 namespace tutti::cli {
 namespace {
 
-using Mark = DoctorFinding::Mark;
+using CheckMark = DoctorFinding::CheckMark;
 
 TEST(CpuQuota, IsReadFromBothVersionsOfCgroups) {
   EXPECT_DOUBLE_EQ(parse_cpu_max("150000 100000\n").value(), 1.5);
@@ -44,8 +44,8 @@ TEST(CpuFlags, AreThoseOfTheFirstCpu) {
 TEST(KernelVersions, AreCompared) {
   EXPECT_EQ(parse_kernel_version("6.1.0-18-amd64"), (KernelVersion{6, 1}));
   EXPECT_EQ(parse_kernel_version("nonsense"), (KernelVersion{0, 0}));
-  EXPECT_EQ(judge_kernel("5.10.0").mark, Mark::ok);
-  EXPECT_EQ(judge_kernel("4.18.0-553.el8").mark, Mark::bad);
+  EXPECT_EQ(judge_kernel("5.10.0").mark, CheckMark::ok);
+  EXPECT_EQ(judge_kernel("4.18.0-553.el8").mark, CheckMark::bad);
 }
 
 TEST(Rdma, PortsAreReadAsSysfsWritesThem) {
@@ -56,62 +56,62 @@ TEST(Rdma, PortsAreReadAsSysfsWritesThem) {
 TEST(Gpus, ThrottleReasonsAreNamedAndIdleIsNoFault) {
   const auto gpus = parse_gpu_lines("0, NVIDIA H200, 0x0000000000000001\n1, NVIDIA H200, 0x0000000000000044\n\n");
   ASSERT_EQ(gpus.size(), 2U);
-  EXPECT_EQ(judge_gpu(gpus[0]).mark, Mark::ok);
+  EXPECT_EQ(judge_gpu(gpus[0]).mark, CheckMark::ok);
   const DoctorFinding hot = judge_gpu(gpus[1]);
-  EXPECT_EQ(hot.mark, Mark::warn);
+  EXPECT_EQ(hot.mark, CheckMark::warn);
   EXPECT_NE(hot.text.find("software power cap, hardware too hot"), std::string::npos) << hot.text;
 }
 
 TEST(Cores, AQuotaBelowTheCoresIsWarnedOf) {
-  EXPECT_EQ(judge_cores({8, 8, std::nullopt}).mark, Mark::ok);
-  EXPECT_EQ(judge_cores({8, 8, 8.0}).mark, Mark::ok);
+  EXPECT_EQ(judge_cores({8, 8, std::nullopt}).mark, CheckMark::ok);
+  EXPECT_EQ(judge_cores({8, 8, 8.0}).mark, CheckMark::ok);
   const DoctorFinding throttled = judge_cores({8, 8, 2.5});
-  EXPECT_EQ(throttled.mark, Mark::warn);
+  EXPECT_EQ(throttled.mark, CheckMark::warn);
   EXPECT_NE(throttled.text.find("2 ranks"), std::string::npos) << throttled.text;
   EXPECT_NE(throttled.mend.find("--cpus 8"), std::string::npos) << throttled.mend;
-  EXPECT_EQ(judge_cores({8, 8, 0.5}).mark, Mark::bad);
+  EXPECT_EQ(judge_cores({8, 8, 0.5}).mark, CheckMark::bad);
 }
 
 TEST(Cores, OneCoreOfManyIsWarnedOf) {
-  EXPECT_EQ(judge_cores({8, 1, std::nullopt}).mark, Mark::warn);
-  EXPECT_EQ(judge_cores({1, 1, std::nullopt}).mark, Mark::ok);
+  EXPECT_EQ(judge_cores({8, 1, std::nullopt}).mark, CheckMark::warn);
+  EXPECT_EQ(judge_cores({1, 1, std::nullopt}).mark, CheckMark::ok);
 }
 
 TEST(Limits, LockedMemoryMattersOnlyWithRdma) {
-  EXPECT_EQ(judge_memlock(8 << 20, false).mark, Mark::ok);
-  EXPECT_EQ(judge_memlock(8 << 20, true).mark, Mark::bad);
-  EXPECT_EQ(judge_memlock(kUnlimited, true).mark, Mark::ok);
+  EXPECT_EQ(judge_memlock(8 << 20, false).mark, CheckMark::ok);
+  EXPECT_EQ(judge_memlock(8 << 20, true).mark, CheckMark::bad);
+  EXPECT_EQ(judge_memlock(kUnlimited, true).mark, CheckMark::ok);
 }
 
 TEST(Limits, FewOpenFilesAreMendedWithinTheHardLimit) {
-  EXPECT_EQ(judge_open_files(65536, 65536).mark, Mark::ok);
+  EXPECT_EQ(judge_open_files(65536, 65536).mark, CheckMark::ok);
   const DoctorFinding few = judge_open_files(1024, 4096);
-  EXPECT_EQ(few.mark, Mark::warn);
+  EXPECT_EQ(few.mark, CheckMark::warn);
   EXPECT_EQ(few.mend, "ulimit -n 4096");
 }
 
 TEST(Reach, SaysWhichDoorIsClosedAndHowToOpenIt) {
-  for (const DoctorFinding& finding : judge_reach({0, 0, 1})) EXPECT_EQ(finding.mark, Mark::ok);
+  for (const DoctorFinding& finding : judge_reach({0, 0, 1})) EXPECT_EQ(finding.mark, CheckMark::ok);
   const auto yama = judge_reach({EPERM, 0, 1});
-  EXPECT_EQ(yama[1].mark, Mark::warn);
+  EXPECT_EQ(yama[1].mark, CheckMark::warn);
   EXPECT_EQ(yama[1].mend, "sysctl kernel.yama.ptrace_scope=0");
   const auto seccomp = judge_reach({EPERM, 0, -1});
   EXPECT_NE(seccomp[1].mend.find("SYS_PTRACE"), std::string::npos);
-  EXPECT_EQ(judge_reach({0, EACCES, -1})[0].mark, Mark::bad);
+  EXPECT_EQ(judge_reach({0, EACCES, -1})[0].mark, CheckMark::bad);
 }
 
 TEST(Clock, OtherSourcesThanTheCounterAreWarnedOf) {
   const std::vector<std::string> steady = {"constant_tsc", "nonstop_tsc"};
-  EXPECT_EQ(judge_clock("tsc", steady).mark, Mark::ok);
-  EXPECT_EQ(judge_clock("hpet", steady).mark, Mark::warn);
-  EXPECT_EQ(judge_clock("tsc", {}).mark, Mark::warn);
+  EXPECT_EQ(judge_clock("tsc", steady).mark, CheckMark::ok);
+  EXPECT_EQ(judge_clock("hpet", steady).mark, CheckMark::warn);
+  EXPECT_EQ(judge_clock("tsc", {}).mark, CheckMark::warn);
 }
 
 TEST(TcpBuffers, TheLargestIsTheThirdNumber) {
   EXPECT_EQ(parse_tcp_buffer_limit("4096\t131072\t6291456"), 6291456U);
   EXPECT_EQ(parse_tcp_buffer_limit("4096"), 0U);
-  EXPECT_EQ(judge_tcp_buffers(6 << 20, 4 << 20).mark, Mark::ok);
-  EXPECT_EQ(judge_tcp_buffers(6 << 20, 212992).mark, Mark::warn);
+  EXPECT_EQ(judge_tcp_buffers(6 << 20, 4 << 20).mark, CheckMark::ok);
+  EXPECT_EQ(judge_tcp_buffers(6 << 20, 212992).mark, CheckMark::warn);
 }
 
 TEST(EveryFinding, ThatIsNotOkHasALineThatMendsIt) {
@@ -121,7 +121,7 @@ TEST(EveryFinding, ThatIsNotOkHasALineThatMendsIt) {
   EXPECT_GT(all.size(), 10U);
   for (const DoctorFinding& finding : all) {
     EXPECT_FALSE(finding.text.empty()) << finding.topic;
-    EXPECT_EQ(finding.mark == Mark::ok, finding.mend.empty()) << finding.topic << ": " << finding.text;
+    EXPECT_EQ(finding.mark == CheckMark::ok, finding.mend.empty()) << finding.topic << ": " << finding.text;
   }
 }
 

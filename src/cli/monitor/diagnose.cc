@@ -14,9 +14,9 @@
 #include "cli/support/command.hpp"
 #include "cli/support/interrupts.hpp"
 #include "cli/support/terminal.hpp"
-#include "diagnosis/process_load.hpp"
-#include "diagnosis/recording_observer.hpp"
-#include "diagnosis/telemetry_json.hpp"
+#include "diagnosis/recordings/process_load.hpp"
+#include "diagnosis/recordings/recording_observer.hpp"
+#include "diagnosis/telemetry/telemetry_json.hpp"
 
 namespace tutti::cli {
 namespace {

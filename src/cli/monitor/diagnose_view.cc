@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/support/terminal.hpp"
-#include "diagnosis/telemetry_json.hpp"
+#include "diagnosis/telemetry/telemetry_json.hpp"
 #include "diagnosis/wording.hpp"
 
 namespace tutti::cli {

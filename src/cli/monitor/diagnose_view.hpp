@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "diagnosis/verdict.hpp"
 #include "diagnosis/verdict_watch.hpp"
 

@@ -21,12 +21,12 @@ BlobTable::BlobTable(const std::vector<Blob>& blobs) : count_(blobs.size()) {
   each_ = blobs.front().size();
   const bool even = std::all_of(blobs.begin(), blobs.end(), [&](const Blob& blob) { return blob.size() == each_; });
   auto bytes = std::make_shared<Blob>();
-  std::vector<Place> places;
+  std::vector<BlobPlace> places;
   for (const Blob& blob : blobs) {
     if (!even) places.push_back({bytes->size(), blob.size()});
     bytes->insert(bytes->end(), blob.begin(), blob.end());
   }
-  if (!even) places_ = std::make_shared<const std::vector<Place>>(std::move(places));
+  if (!even) places_ = std::make_shared<const std::vector<BlobPlace>>(std::move(places));
   data_ = std::shared_ptr<const std::byte>(bytes, bytes->data());
 }
 
@@ -48,7 +48,7 @@ std::vector<Blob> BlobTable::copies() const {
 std::size_t BlobTable::bytes() const {
   if (is_even()) return count_ * each_;
   std::size_t sum = 0;
-  for (const Place& place : *places_) sum += place.bytes;
+  for (const BlobPlace& place : *places_) sum += place.bytes;
   return sum;
 }
 
@@ -84,13 +84,13 @@ bool BlobTable::decode(WireReader& in, std::size_t blobs, const SharedBytes& own
     data_ = std::shared_ptr<const std::byte>(owner, all.data());
   } else {
     const std::byte* const first = in.rest().data();
-    std::vector<Place> places;
+    std::vector<BlobPlace> places;
     for (std::size_t blob = 0; blob < blobs && in.ok(); ++blob) {
       const auto bytes = in.view(in.get<std::uint32_t>());
       places.push_back({bytes.empty() ? 0 : static_cast<std::size_t>(bytes.data() - first), bytes.size()});
     }
     data_ = std::shared_ptr<const std::byte>(owner, first);
-    places_ = std::make_shared<const std::vector<Place>>(std::move(places));
+    places_ = std::make_shared<const std::vector<BlobPlace>>(std::move(places));
   }
   count_ = in.ok() ? blobs : 0;
   return in.ok();

@@ -36,7 +36,7 @@ class BlobTable {
   bool decode(WireReader& in, std::size_t blobs, const SharedBytes& owner);
 
  private:
-  struct Place {
+  struct BlobPlace {
     std::size_t first;
     std::size_t bytes;
   };
@@ -45,8 +45,8 @@ class BlobTable {
 
   std::shared_ptr<const std::byte> data_;  // of the first blob; keeps all of them
   std::size_t count_ = 0;
-  std::size_t each_ = 0;                              // bytes of a blob, if all are as long
-  std::shared_ptr<const std::vector<Place>> places_;  // if they are not
+  std::size_t each_ = 0;                                  // bytes of a blob, if all are as long
+  std::shared_ptr<const std::vector<BlobPlace>> places_;  // if they are not
 };
 
 }  // namespace tutti

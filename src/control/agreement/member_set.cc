@@ -47,7 +47,7 @@ MemberSet::MemberSet(std::initializer_list<bool> members) : size_(static_cast<in
 }
 
 // Of a run that begins nowhere before the end of the last one.
-void MemberSet::append(Run run) {
+void MemberSet::append(MemberRange run) {
   if (run.first >= run.end) return;
   count_ += run.end - run.first;
   if (!runs_.empty() && runs_.back().end == run.first)
@@ -58,14 +58,14 @@ void MemberSet::append(Run run) {
 
 bool MemberSet::operator[](std::size_t member) const {
   const int number = static_cast<int>(member);
-  const auto after =
-      std::upper_bound(runs_.begin(), runs_.end(), number, [](int value, const Run& run) { return value < run.first; });
+  const auto after = std::upper_bound(runs_.begin(), runs_.end(), number,
+                                      [](int value, const MemberRange& run) { return value < run.first; });
   return after != runs_.begin() && number < std::prev(after)->end;
 }
 
 int MemberSet::count_below(int member) const {
   int below = 0;
-  for (const Run& run : runs_) {
+  for (const MemberRange& run : runs_) {
     if (run.first >= member) break;
     below += std::min(run.end, member) - run.first;
   }
@@ -73,14 +73,14 @@ int MemberSet::count_below(int member) const {
 }
 
 int MemberSet::at(int place) const {
-  for (const Run& run : runs_) {
+  for (const MemberRange& run : runs_) {
     if (place < run.end - run.first) return run.first + place;
     place -= run.end - run.first;
   }
   return -1;
 }
 
-void MemberSet::add_run(Run run) {
+void MemberSet::add_run(MemberRange run) {
   if (run.first >= run.end) return;
   if (runs_.empty() || runs_.back().end <= run.first) return append(run);
   MemberSet other(size());
@@ -98,7 +98,7 @@ void MemberSet::remove(int member) {
 // Goes from border to border of the runs of both.
 template <typename Keep>
 void MemberSet::combine(const MemberSet& other, Keep keep) {
-  const std::vector<Run> own = std::move(runs_);
+  const std::vector<MemberRange> own = std::move(runs_);
   runs_.clear();
   count_ = 0;
   std::size_t at_own = 0;
@@ -106,7 +106,7 @@ void MemberSet::combine(const MemberSet& other, Keep keep) {
   int from = 0;
   while (at_own < own.size() || at_other < other.runs_.size()) {
     int to = size_;
-    const auto look = [&](const std::vector<Run>& runs, std::size_t at) {
+    const auto look = [&](const std::vector<MemberRange>& runs, std::size_t at) {
       const bool inside = at < runs.size() && runs[at].first <= from;
       if (at < runs.size()) to = std::min(to, inside ? runs[at].end : runs[at].first);
       return inside;
@@ -139,7 +139,7 @@ MemberSet& MemberSet::operator&=(const MemberSet& other) {
 
 std::string MemberSet::to_string() const {
   std::string text;
-  for (const Run& run : runs_) {
+  for (const MemberRange& run : runs_) {
     if (!text.empty()) text += ", ";
     text += std::to_string(run.first);
     if (run.end == run.first + 2) text += fmt::format(", {}", run.first + 1);
@@ -151,7 +151,7 @@ std::string MemberSet::to_string() const {
 std::vector<int> listed(const MemberSet& set) {
   std::vector<int> members;
   members.reserve(set.count());
-  for (const MemberSet::Run& run : set.runs())
+  for (const MemberSet::MemberRange& run : set.runs())
     for (int member = run.first; member < run.end; ++member) members.push_back(member);
   return members;
 }
@@ -159,7 +159,7 @@ std::vector<int> listed(const MemberSet& set) {
 void MemberSet::encode(WireWriter& out) const {
   std::size_t bytes = number_bytes(static_cast<std::uint32_t>(runs_.size()));
   int from = 0;
-  for (const Run& run : runs_) {
+  for (const MemberRange& run : runs_) {
     bytes += number_bytes(static_cast<std::uint32_t>(run.first - from));
     bytes += number_bytes(static_cast<std::uint32_t>(run.end - run.first));
     from = run.end;
@@ -173,7 +173,7 @@ void MemberSet::encode(WireWriter& out) const {
   }
   put_number(out, static_cast<std::uint32_t>(runs_.size()));
   from = 0;
-  for (const Run& run : runs_) {
+  for (const MemberRange& run : runs_) {
     put_number(out, static_cast<std::uint32_t>(run.first - from));
     put_number(out, static_cast<std::uint32_t>(run.end - run.first));
     from = run.end;

@@ -14,11 +14,11 @@ namespace tutti {
 
 class MemberSet {
  public:
-  struct Run {
+  struct MemberRange {
     int first;
     int end;
 
-    bool operator==(const Run&) const = default;
+    bool operator==(const MemberRange&) const = default;
   };
 
   /// Of so many members, in which there are none, or all.
@@ -31,7 +31,7 @@ class MemberSet {
   std::size_t count() const { return static_cast<std::size_t>(count_); }
   bool empty() const { return runs_.empty(); }
   bool operator[](std::size_t member) const;
-  const std::vector<Run>& runs() const { return runs_; }
+  const std::vector<MemberRange>& runs() const { return runs_; }
 
   /// Returns how many members of the set are below `member`.
   int count_below(int member) const;
@@ -39,7 +39,7 @@ class MemberSet {
   int at(int place) const;
 
   void add(int member) { add_run({member, member + 1}); }
-  void add_run(Run run);
+  void add_run(MemberRange run);
   void remove(int member);
   /// Of sets of equally many members.
   MemberSet& operator|=(const MemberSet& other);
@@ -62,12 +62,12 @@ class MemberSet {
  private:
   template <typename Keep>
   void combine(const MemberSet& other, Keep keep);
-  void append(Run run);
+  void append(MemberRange run);
   bool decode_runs(WireReader& in);
 
   int size_ = 0;
   int count_ = 0;
-  std::vector<Run> runs_;  // ascending, not empty, with gaps between them
+  std::vector<MemberRange> runs_;  // ascending, not empty, with gaps between them
 };
 
 inline std::size_t count(const MemberSet& set) { return set.count(); }

@@ -10,7 +10,7 @@ namespace {
 // Adds the members of `from` that have at least `first` and fewer than `end` of them below.
 void add_part(MemberSet& set, const MemberSet& from, int first, int end) {
   int below = 0;
-  for (const MemberSet::Run& run : from.runs()) {
+  for (const MemberSet::MemberRange& run : from.runs()) {
     const int length = run.end - run.first;
     const int begin = std::max(first - below, 0);
     set.add_run({run.first + begin, run.first + std::min(end - below, length)});

@@ -65,13 +65,13 @@ struct Blocker {
 
 /// A rank that costs the others time again and again: they wait for it in collectives that are left together.
 struct Straggler {
-  enum class Why {
+  enum class Habit {
     late,  // it enters after the others
     slow,  // it enters with them, and they wait for it within: it stands still now and then, or the way to it is slow
   };
 
   int rank = 0;
-  Why why{};
+  Habit why{};
   double lost = 0;  // seconds by which it spent less in these collectives (slow: waited less) than the others' median
   double seconds = 0;  // of so many
   /// Of the last operations that all recorded ranks remember: in how many it came last, and by how much on average.
@@ -148,7 +148,7 @@ struct ReportOptions {
 ClusterReport analyze(const Snapshot& snapshot, const ReportOptions& options = {});
 
 const char* name_of(Blocker::Why why);
-const char* name_of(Straggler::Why why);
+const char* name_of(Straggler::Habit why);
 
 /// The first half of an id, enough for a person.
 std::string short_name(std::uint64_t id);

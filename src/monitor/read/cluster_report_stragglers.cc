@@ -40,18 +40,18 @@ struct Stretch {
 };
 
 /// What ranks were in up to a collective, by recorded rank: the difference of two is a stretch.
-struct Standing {
+struct SharedMark {
   std::uint32_t number = 0;
   std::vector<MarkView> marks;
 };
 
-std::vector<Stretch> stretches_between(const std::vector<Standing>& standings) {
+std::vector<Stretch> stretches_between(const std::vector<SharedMark>& all_marks) {
   std::vector<Stretch> stretches;
-  for (std::size_t i = 1; i < standings.size(); ++i) {
+  for (std::size_t i = 1; i < all_marks.size(); ++i) {
     Stretch stretch;
-    stretch.collectives = standings[i].number - standings[i - 1].number;
-    for (std::size_t rank = 0; rank < standings[i].marks.size(); ++rank) {
-      const MarkView &from = standings[i - 1].marks[rank], &to = standings[i].marks[rank];
+    stretch.collectives = all_marks[i].number - all_marks[i - 1].number;
+    for (std::size_t rank = 0; rank < all_marks[i].marks.size(); ++rank) {
+      const MarkView &from = all_marks[i - 1].marks[rank], &to = all_marks[i].marks[rank];
       stretch.lasted = std::max(stretch.lasted, to.at - from.at);
       stretch.in.push_back(to.seconds - from.seconds);
       stretch.waited.push_back(to.waited - from.waited);
@@ -62,17 +62,17 @@ std::vector<Stretch> stretches_between(const std::vector<Standing>& standings) {
 }
 
 /// Those of `marks`, one list for each rank in order of their numbers, that all ranks have.
-std::vector<Standing> shared(const std::vector<const std::vector<MarkView>*>& marks) {
-  std::map<std::uint32_t, Standing> all;
+std::vector<SharedMark> shared(const std::vector<const std::vector<MarkView>*>& marks) {
+  std::map<std::uint32_t, SharedMark> all;
   for (const auto* const of_rank : marks)
     for (const MarkView& mark : *of_rank) {
       all[mark.number].number = mark.number;
       all[mark.number].marks.push_back(mark);
     }
-  std::vector<Standing> standings;
-  for (auto& [number, standing] : all)
-    if (standing.marks.size() == marks.size()) standings.push_back(std::move(standing));
-  return standings;
+  std::vector<SharedMark> all_marks;
+  for (auto& [number, mark] : all)
+    if (mark.marks.size() == marks.size()) all_marks.push_back(std::move(mark));
+  return all_marks;
 }
 
 std::vector<Stretch> stretches_of_level(const CommunicatorReport& communicator, std::size_t level) {
@@ -103,10 +103,10 @@ std::vector<Stretch> stretches_of_recent(const CommunicatorReport& communicator)
     }
     of_ranks.push_back(&marks[rank]);
   }
-  const std::vector<Standing> all = shared(of_ranks);
+  const std::vector<SharedMark> all = shared(of_ranks);
   if (all.size() < 2) return {};
   const std::size_t apart = std::max<std::size_t>(1, (all.size() - 1) / kParts);
-  std::vector<Standing> some;
+  std::vector<SharedMark> some;
   for (std::size_t i = (all.size() - 1) % apart; i < all.size(); i += apart) some.push_back(all[i]);
   return stretches_between(some);
 }
@@ -143,7 +143,7 @@ std::optional<Straggler> judge_rank(const std::vector<Stretch>& stretches, std::
   auto found = judge_rank(stretches, &Stretch::in, index, {kWorthOfLate, kLeastOfLate});
   if (found) return found;
   found = judge_rank(stretches, &Stretch::waited, index, {kWorthOfSlow, kLeastOfSlow});
-  if (found) found->why = Straggler::Why::slow;
+  if (found) found->why = Straggler::Habit::slow;
   return found;
 }
 

@@ -146,7 +146,7 @@ TEST(Stragglers, AreNamedAtEveryLookWhateverTheStepsLookLike) {
           const Straggler straggler = world_of(report).stragglers.at(0);
           const double step = compute + delay + collectives * 0.21e-3;
           EXPECT_NEAR(straggler.share(), delay / step, 0.15 * delay / step) << describe(options);
-          EXPECT_EQ(straggler.why, Straggler::Why::late);
+          EXPECT_EQ(straggler.why, Straggler::Habit::late);
           EXPECT_FALSE(report.findings.empty());
         }
 }

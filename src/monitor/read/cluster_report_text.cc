@@ -45,12 +45,12 @@ std::string straggler_text(const Straggler& straggler) {
   const std::string all =
       fmt::format("{:.0f} % of the last {}", 100 * straggler.share(), duration_text(straggler.seconds));
   const char* const how =
-      straggler.why == Straggler::Why::late
+      straggler.why == Straggler::Habit::late
           ? "came last"
           : "came with the others and was waited for then (it stood still, or the way to it is slow)";
   const std::string who = fmt::format("rank {} {}, and cost the others", straggler.rank, how);
   const double often = straggler.times > 0 ? straggler.remembered / straggler.times : 0;
-  const bool has_step = straggler.why == Straggler::Why::late && straggler.times >= kFewest &&
+  const bool has_step = straggler.why == Straggler::Habit::late && straggler.times >= kFewest &&
                         std::abs(straggler.late / often - straggler.share()) < kFits * straggler.share();
   if (!has_step) return fmt::format("{} {}", who, all);
   return fmt::format("{} {} of every {} ({})", who, duration_text(straggler.late), duration_text(often), all);
@@ -131,7 +131,7 @@ const char* name_of(Blocker::Why why) {
   return kNames[static_cast<std::size_t>(why)];
 }
 
-const char* name_of(Straggler::Why why) { return why == Straggler::Why::late ? "late" : "slow"; }
+const char* name_of(Straggler::Habit why) { return why == Straggler::Habit::late ? "late" : "slow"; }
 
 std::string short_name(std::uint64_t id) { return fmt::format("{:016x}", id).substr(0, 8); }
 

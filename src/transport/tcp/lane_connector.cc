@@ -113,13 +113,13 @@ Connector::Answer LaneConnector::greeted(Connector::Id, const Connector::Arrival
     return bytes_of(LaneGreeting{type, hello->epoch, hello->lane, own_, hello->from});
   };
   switch (delegate_.judge(*hello)) {
-    case Verdict::accept:
+    case Reception::accept:
       return Connector::Answer::accept(reply(FrameType::welcome));
-    case Verdict::peer_dead:
+    case Reception::peer_dead:
       return Connector::Answer::refuse(reply(FrameType::never));
-    case Verdict::pass_on:
+    case Reception::pass_on:
       return Connector::Answer::pass_on(delegate_.forward_routes(*hello, arrival.is_local));
-    case Verdict::refuse:
+    case Reception::refuse:
       break;
   }
   return Connector::Answer::drop(fmt::format("{} looks for process {}, which is not here", who, hello->to.to_string()));

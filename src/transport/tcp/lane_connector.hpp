@@ -32,7 +32,7 @@ struct Dial {
 class LaneConnector final : private Connector::Owner {
  public:
   /// What becomes of someone who connected, once it has said who it is and whom it looks for.
-  enum class Verdict : std::uint8_t {
+  enum class Reception : std::uint8_t {
     accept,
     peer_dead,  // it counts as gone here, and is told so
     pass_on,    // to the process it looks for
@@ -42,7 +42,7 @@ class LaneConnector final : private Connector::Owner {
   class Delegate {
    public:
     virtual ~Delegate() = default;
-    virtual Verdict judge(const LaneGreeting& hello) = 0;
+    virtual Reception judge(const LaneGreeting& hello) = 0;
     /// Returns routes to the process that the greeting is for. `came_locally`: by the local listener.
     virtual std::vector<Route> forward_routes(const LaneGreeting& hello, bool came_locally) = 0;
     /// A lane that a peer dialed is up.

@@ -51,7 +51,7 @@ class Tcp::Impl final : public LaneConnector::Delegate {
   void close_peer(const ProcessId& peer, const Error& why);
 
   void on_accepted(Fd socket, const LaneGreeting& greeting) override;
-  LaneConnector::Verdict judge(const LaneGreeting& hello) override;
+  LaneConnector::Reception judge(const LaneGreeting& hello) override;
   std::vector<Route> forward_routes(const LaneGreeting& hello, bool came_locally) override {
     return book_.forward_routes(book_.number_of(hello.from), book_.number_of(hello.to), came_locally);
   }

@@ -90,13 +90,13 @@ void Tcp::Impl::on_accepted(Fd socket, const LaneGreeting& greeting) {
   take_lane(std::move(socket), greeting.lane, greeting.epoch, peer, std::move(listens));
 }
 
-LaneConnector::Verdict Tcp::Impl::judge(const LaneGreeting& hello) {
+LaneConnector::Reception Tcp::Impl::judge(const LaneGreeting& hello) {
   if (hello.to != id_)
-    return book_.number_of(hello.to) >= 0 ? LaneConnector::Verdict::pass_on : LaneConnector::Verdict::refuse;
+    return book_.number_of(hello.to) >= 0 ? LaneConnector::Reception::pass_on : LaneConnector::Reception::refuse;
   const auto peer = peers_.find(PeerKey{hello.from});
-  if (!peer) return LaneConnector::Verdict::accept;
+  if (!peer) return LaneConnector::Reception::accept;
   const std::lock_guard lock(peer->mutex());
-  return peer->error() ? LaneConnector::Verdict::peer_dead : LaneConnector::Verdict::accept;
+  return peer->error() ? LaneConnector::Reception::peer_dead : LaneConnector::Reception::accept;
 }
 
 void Tcp::Impl::on_dialed(Fd socket, const Dial& dial) {

@@ -1,4 +1,4 @@
-#include "diagnosis/telemetry_json.hpp"
+#include "diagnosis/telemetry/telemetry_json.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "diagnosis/recording_observer.hpp"
+#include "diagnosis/recordings/recording_observer.hpp"
 
 #include <gtest/gtest.h>
 

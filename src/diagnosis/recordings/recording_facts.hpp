@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "monitor/read/snapshot.hpp"
 
 namespace tutti::diagnosis {

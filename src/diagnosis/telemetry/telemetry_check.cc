@@ -1,4 +1,4 @@
-#include "diagnosis/telemetry_check.hpp"
+#include "diagnosis/telemetry/telemetry_check.hpp"
 
 #include <fmt/core.h>
 

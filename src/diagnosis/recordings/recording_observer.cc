@@ -1,4 +1,4 @@
-#include "diagnosis/recording_observer.hpp"
+#include "diagnosis/recordings/recording_observer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -64,7 +64,7 @@ std::vector<Telemetry> RecordingObserver::observe(const monitor::Snapshot& snaps
                                                   const std::map<int, double>& starvation) {
   if (first_look_ == 0) first_look_ = snapshot.now;
   for (const auto& [pid, seconds] : starvation) {
-    std::deque<Load>& loads = loads_[pid];
+    std::deque<CoreWait>& loads = loads_[pid];
     loads.push_back({snapshot.now, seconds});
     while (loads.front().at < snapshot.now - kLoadWindow) loads.pop_front();
   }
@@ -91,7 +91,7 @@ void RecordingObserver::note_progress(const std::vector<SeenProcess>& processes,
   for (const SeenProcess& process : processes)
     for (const monitor::CommunicatorView& view : process.view->communicators) {
       const auto [place, is_new] = progress_.try_emplace({process.view->file, view.id});
-      Progress& progress = place->second;
+      SeenCount& progress = place->second;
       const std::uint64_t count = count_of(view);
       if (!is_new && progress.count != count) progress.moved = now;
       progress.count = count;
@@ -105,7 +105,7 @@ void RecordingObserver::note_progress(const std::vector<SeenProcess>& processes,
 void RecordingObserver::note_starvation(const std::map<int, double>& starvation, Telemetry& telemetry) {
   for (ProcessFacts& process : telemetry.processes) {
     if (!starvation.contains(process.pid)) continue;
-    const std::deque<Load>& loads = loads_[process.pid];
+    const std::deque<CoreWait>& loads = loads_[process.pid];
     const double elapsed = loads.back().at - loads.front().at;
     if (elapsed > 0) process.starved = std::clamp((loads.back().starved - loads.front().starved) / elapsed, 0.0, 1.0);
   }

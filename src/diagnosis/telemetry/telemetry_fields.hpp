@@ -2,7 +2,7 @@
 // POINTER TO MEMBER) for each. Names are part of the format: fields may be added, none changes its meaning.
 #pragma once
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 
 namespace tutti::diagnosis {
 

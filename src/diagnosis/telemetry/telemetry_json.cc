@@ -1,4 +1,4 @@
-#include "diagnosis/telemetry_json.hpp"
+#include "diagnosis/telemetry/telemetry_json.hpp"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "diagnosis/telemetry_check.hpp"
-#include "diagnosis/telemetry_fields.hpp"
+#include "diagnosis/telemetry/telemetry_check.hpp"
+#include "diagnosis/telemetry/telemetry_fields.hpp"
 #include "documents/json_value.hpp"
 
 namespace tutti::diagnosis {

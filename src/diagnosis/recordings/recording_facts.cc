@@ -1,4 +1,4 @@
-#include "diagnosis/recording_facts.hpp"
+#include "diagnosis/recordings/recording_facts.hpp"
 
 #include <algorithm>
 
@@ -117,7 +117,7 @@ std::vector<TrafficFacts> traffic_of(const CommunicatorView& view) {
 }
 
 /// A communicator that is put together from what its ranks have recorded.
-struct Gathered {
+struct MemberViews {
   CommunicatorFacts facts;
   std::vector<RankHistory> histories;
   bool works = true;
@@ -169,11 +169,11 @@ bool is_on_one_host(const std::vector<SeenProcess>& processes, std::uint64_t job
 
 std::vector<CommunicatorFacts> communicator_facts(const std::vector<SeenProcess>& processes, std::uint64_t job,
                                                   double now) {
-  std::map<std::uint64_t, Gathered> gathered;
+  std::map<std::uint64_t, MemberViews> gathered;
   for (const SeenProcess& process : processes)
     for (const CommunicatorView& view : process.view->communicators) {
       if (view.job != job) continue;
-      Gathered& known = gathered[view.id];
+      MemberViews& known = gathered[view.id];
       CommunicatorFacts& facts = known.facts;
       if (facts.size == 0) {
         facts.id = view.id;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "diagnosis/verdict.hpp"
 #include "tutti/error.hpp"
 

@@ -1,7 +1,7 @@
 // Whether telemetry from outside is whole: whatever it refers to exists, so that diagnose() need not look. Pure.
 #pragma once
 
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::diagnosis {

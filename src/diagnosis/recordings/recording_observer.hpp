@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "diagnosis/recording_facts.hpp"
-#include "diagnosis/telemetry.hpp"
+#include "diagnosis/recordings/recording_facts.hpp"
+#include "diagnosis/telemetry/telemetry.hpp"
 #include "monitor/read/snapshot.hpp"
 
 namespace tutti::diagnosis {
@@ -25,11 +25,11 @@ class RecordingObserver {
   std::vector<Telemetry> observe(const monitor::Snapshot& snapshot, const std::map<int, double>& starvation);
 
  private:
-  struct Progress {
+  struct SeenCount {
     std::uint64_t count = 0;
     double moved = 0;  // 0: not seen to move
   };
-  struct Load {
+  struct CoreWait {
     double at = 0, starved = 0;
   };
   struct LanePace {
@@ -45,8 +45,8 @@ class RecordingObserver {
   void note_pace(const SeenProcess& process, const monitor::LaneView& lane, int peer, Telemetry& telemetry);
 
   double first_look_ = 0;
-  std::map<std::pair<std::string, std::uint64_t>, Progress> progress_;  // of a recording's communicators
-  std::map<int, std::deque<Load>> loads_;
+  std::map<std::pair<std::string, std::uint64_t>, SeenCount> progress_;  // of a recording's communicators
+  std::map<int, std::deque<CoreWait>> loads_;
   std::map<LaneKey, LanePace> paces_;
   std::map<int, double> best_rates_;  // of each path, bytes per second
 };

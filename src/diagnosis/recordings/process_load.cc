@@ -1,4 +1,4 @@
-#include "diagnosis/process_load.hpp"
+#include "diagnosis/recordings/process_load.hpp"
 
 #include <fmt/core.h>
 
