@@ -36,13 +36,13 @@ def check_sums(ranks):
 
 
 def check_shares(before, after, seconds):
+    """All others wait for about as long as the rank is late; it waits for less, whatever else the cores do."""
     cost = DELAY / (COMPUTE + DELAY) * seconds
-    for was, rank in zip(before["ranks"], after["ranks"]):
-        waited = rank["waited_seconds"] - was["waited_seconds"]
-        if rank["rank"] == LATE:
-            assert waited < 0.4 * cost, f"the late rank waited for {waited:.2f} of {seconds:.2f} s"
-        else:
-            assert waited > 0.6 * cost, f"rank {rank['rank']} waited for {waited:.2f} s only, of {cost:.2f}"
+    waited = {rank["rank"]: rank["waited_seconds"] - was["waited_seconds"]
+              for was, rank in zip(before["ranks"], after["ranks"])}
+    least = min(of_rank for rank, of_rank in waited.items() if rank != LATE)
+    assert least > 0.6 * cost, f"a rank waited for {least:.2f} s only, of {cost:.2f}"
+    assert waited[LATE] < 0.75 * least, f"the late rank waited for {waited[LATE]:.2f} s, another for {least:.2f}"
 
 
 def watch(folder):
