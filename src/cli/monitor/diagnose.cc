@@ -109,7 +109,8 @@ class ChangePrinter {
     for (const Telemetry& each : seen) here.insert(each.job);
     for (JudgedJob& job : judge(std::move(seen), watch_.past())) {
       print(job);
-      jobs_[job.telemetry.job] = {std::move(job), 0};
+      const std::uint64_t id = job.telemetry.job;
+      jobs_[id] = {std::move(job), 0};
     }
     // Of a job that is not recorded any more nothing is wrong; by the third look all its verdicts are over.
     for (auto& [id, last] : jobs_) {
