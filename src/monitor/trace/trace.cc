@@ -202,7 +202,8 @@ void Tracer::add_operation(Process& process, CommunicatorTracks& communicator, c
   if (met > place.span.from)
     slice({place.pid, place.tid, {place.span.from, met}}, "waiting for others", "waiting", TraceEvent::object());
   if (!is_end(operation))
-    arrows_.add({view.id, operation.number, view.size, view.rank, place.pid, place.tid, place.span.from, met});
+    arrows_.add(
+        {view.id, operation.number, view.size, view.rank, place.pid, place.tid, place.span.from, met, place.span.to});
 }
 
 void Tracer::add_steps(Process& process, const CommunicatorView& view) {

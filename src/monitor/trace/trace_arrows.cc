@@ -37,10 +37,10 @@ void Arrows::draw(const std::vector<OperationArrival>& all) {
   const OperationArrival& last = *std::max_element(all.begin(), all.end(), later);
   for (const OperationArrival& each : all) {
     // Between hosts the clocks are known with an error: an arrow back in time is none.
-    if (each.rank == last.rank || each.met < last.entered || each.met - each.entered < kWorthAnArrow) continue;
+    if (each.rank == last.rank || each.done < last.entered || each.met - each.entered < kWorthAnArrow) continue;
     ++last_id_;
     file_.write(end_of_arrow("s", last_id_, last, last.entered));
-    TraceEvent head = end_of_arrow("f", last_id_, each, each.met);
+    TraceEvent head = end_of_arrow("f", last_id_, each, std::max(each.met, last.entered));
     head["bp"] = "e";
     file_.write(head);
   }

@@ -21,7 +21,8 @@ struct OperationArrival {
   int rank = 0;
   std::uint32_t pid = 0, tid = 0;
   std::int64_t entered = 0;
-  std::int64_t met = 0;
+  std::int64_t met = 0;  // as if all waiting had come first
+  std::int64_t done = 0;
 };
 
 class Arrows {

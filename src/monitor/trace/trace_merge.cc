@@ -101,6 +101,7 @@ void TraceMerger::find_arrival(const TraceEvent& event) {
     arrival.tid = event.at("tid").get<std::uint32_t>();
     arrival.entered = trace_nanoseconds(event.at("ts").get<double>());
     arrival.met = arrival.entered + trace_nanoseconds(arguments->at("waited_us").get<double>());
+    arrival.done = arrival.entered + trace_nanoseconds(event.at("dur").get<double>());
   } catch (const std::exception&) {
     return;  // of another version: it is drawn without an arrow
   }

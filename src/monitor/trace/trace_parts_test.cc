@@ -132,7 +132,7 @@ class ArrowsTest : public TracePartsTest {
     file_->name(pid, 0, "rank", rank);
     file_->name(pid, tid, "operations", 0);
     draw({pid, tid, {entered * 1000, 1'000'000}}, "all_reduce");
-    arrows.add({7, number, ranks, rank, pid, tid, entered * 1000, met * 1000});
+    arrows.add({7, number, ranks, rank, pid, tid, entered * 1000, met * 1000, met * 1000});
   }
 };
 
@@ -157,7 +157,7 @@ TEST_F(ArrowsTest, AreNotDrawnWhereARankIsNotKnown) {
 
 TEST_F(ArrowsTest, AreNotDrawnBackInTime) {
   Arrows arrows(*file_);
-  arrive(arrows, 0, 10, 200, 2);  // it met another before any had come: the clocks are not known that well
+  arrive(arrows, 0, 10, 200, 2);  // it was done before another had come: the clocks are not known that well
   arrive(arrows, 1, 300, 302, 2);
   EXPECT_TRUE(close().find("s").empty());
 }
