@@ -195,6 +195,40 @@ TEST(Agreement, TurnsToTheNextAboveWhenTheOneAboveItDies) {
   EXPECT_EQ(listed(std::get<JoinsMessage>(*joins).members), (std::vector<int>{7, 15}));
 }
 
+TEST(Agreement, KnowsAWithdrawalThatIsPassedOn) {
+  const Blob refusal = encode(RefuseMessage{0, MemberSet(8)});
+  const MemberSet nobody(8);
+  const Blob passed_on = encode(CastMessage{2, nobody, nobody, nullptr, refusal});
+  EXPECT_TRUE(Agreement::is_withdrawal(8, 2, refusal));
+  EXPECT_TRUE(Agreement::is_withdrawal(8, 5, passed_on));
+  EXPECT_EQ(Agreement::speaker_of(8, 5, passed_on), 2) << "not of the member that passed it on";
+  EXPECT_FALSE(Agreement::is_withdrawal(8, 5, encode(JoinMessage{0, blob_of(5), {}})));
+}
+
+TEST(Agreement, TellsTheDecisionToThoseWhoseAcceptsComeAfterIt) {
+  Agreement member(3, 0);
+  member.start(0, {}, blob_of(0));
+  member.on_message(0, 1, encode(JoinMessage{0, blob_of(1), {}}));
+  member.on_message(0, 2, encode(JoinMessage{0, blob_of(2), {}}));
+  Ballot ballot;
+  for (const AgreementPacket& packet : member.take_outgoing()) {
+    auto message = decode_agreement_message(*packet.bytes, 3);
+    if (const auto* cast = message ? std::get_if<CastMessage>(&*message) : nullptr)
+      message = decode_agreement_message(cast->message, 3);
+    if (const auto* propose = message ? std::get_if<ProposeMessage>(&*message) : nullptr)
+      ballot = propose->proposal.ballot;
+  }
+  for (const int from : {1, 2}) member.on_message(0, from, encode(AcceptMessage{ballot}));
+  ASSERT_TRUE(member.result());
+  member.take_outgoing();
+  member.on_message(0, 2, encode(AcceptMessage{ballot}));  // again: who was to pass the decision on may have died
+  const auto outgoing = member.take_outgoing();
+  ASSERT_EQ(outgoing.size(), 1u);
+  EXPECT_EQ(outgoing[0].member, 2);
+  const auto answer = decode_agreement_message(*outgoing[0].bytes, 3);
+  EXPECT_TRUE(answer && std::holds_alternative<CommitMessage>(*answer));
+}
+
 TEST(MemberSet, IsTheSameAfterAnyOperationsAsASetOfBits) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 500; ++round) {
