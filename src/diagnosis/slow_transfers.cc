@@ -50,6 +50,15 @@ void blame_link(const Telemetry& telemetry, const SlowPart& part, Verdict& verdi
   if (!clear) verdict.text += "; that may also be one of its ends, which have nothing else to compare with";
 }
 
+/// Of all that a process sends, or receives.
+void blame_end(const Telemetry& telemetry, const SlowPart& part, bool sends, Verdict& verdict) {
+  verdict.fault = sends ? FaultClass::slow_sender : FaultClass::slow_receiver;
+  verdict.suspects = {end_of(telemetry, sends ? part.source : part.destination, part.path, kSure)};
+  verdict.text =
+      fmt::format("what {} {}{} takes {:.2f} times as long as usual, {} all of {} peers", text_of(verdict.suspects),
+                  sends ? "sends" : "receives", path_text(part.path), part.factor, sends ? "to" : "from", part.entries);
+}
+
 Verdict verdict_of(const Telemetry& telemetry, const SlowPart& part) {
   Verdict verdict;
   verdict.confidence = kSure;
@@ -69,17 +78,11 @@ Verdict verdict_of(const Telemetry& telemetry, const SlowPart& part) {
     }
     case Kind::sender:
     case Kind::sender_port:
-      verdict.fault = FaultClass::slow_sender;
-      verdict.suspects = {end_of(telemetry, part.source, part.path, kSure)};
-      verdict.text = fmt::format("what {} sends{} takes {:.2f} times as long as usual, to all of {} peers",
-                                 text_of(verdict.suspects), path_text(part.path), part.factor, part.entries);
+      blame_end(telemetry, part, true, verdict);
       break;
     case Kind::receiver:
     case Kind::receiver_port:
-      verdict.fault = FaultClass::slow_receiver;
-      verdict.suspects = {end_of(telemetry, part.destination, part.path, kSure)};
-      verdict.text = fmt::format("what {} receives{} takes {:.2f} times as long as usual, from all of {} peers",
-                                 text_of(verdict.suspects), path_text(part.path), part.factor, part.entries);
+      blame_end(telemetry, part, false, verdict);
       break;
     case Kind::link:
     case Kind::path_of_link:
