@@ -279,8 +279,9 @@ void SyntheticJob::inject_straggler(int rank, double share) {
   CommunicatorFacts& own = telemetry_.communicators[static_cast<std::size_t>(server)];
   for (int i = 0; i < kPerServer; ++i)
     if (i != rank % kPerServer) own.waits.push_back({i, rank % kPerServer, 30 * share, share});
-  for (int lane = 0; lane < kPerServer; ++lane) {
-    CommunicatorFacts& across = telemetry_.communicators[static_cast<std::size_t>(servers() + lane)];
+  for (int i = 0; i < kPerServer; ++i) {
+    const int lane = servers() + i;
+    CommunicatorFacts& across = telemetry_.communicators[static_cast<std::size_t>(lane)];
     for (int other = 0; other < servers(); ++other)
       if (other != server) across.waits.push_back({other, server, 30 * share, share});
   }
@@ -311,8 +312,10 @@ void SyntheticJob::inject_corruption() {
 
 void SyntheticJob::inject_unobserved() {
   const int server = draw_server();
-  for (int i = 0; i < kPerServer; ++i)
-    telemetry_.processes[static_cast<std::size_t>(server * kPerServer + i)].state = ProcessState::unreachable;
+  for (int i = 0; i < kPerServer; ++i) {
+    const int rank = server * kPerServer + i;
+    telemetry_.processes[static_cast<std::size_t>(rank)].state = ProcessState::unreachable;
+  }
   expected_.push_back({FaultClass::unobserved, {server * kPerServer}, -1, -1});
 }
 
