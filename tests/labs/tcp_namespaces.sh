@@ -1,7 +1,8 @@
 #!/bin/bash
 # One stream of a TCP link against iperf3, and an 8-byte ping-pong against a bare socket, between two network
-# namespaces joined by a veth pair. Rounds of both are interleaved and the best of each counts, because other work on
-# the machine only ever takes away. Usage: tcp_namespaces.sh PATH/tcp_probe [rounds] [least share of iperf3, percent]
+# namespaces joined by a veth pair. Rounds of both are interleaved. The machine may be twice as fast in one round as in
+# the next, so the link is held against iperf3 of the same round, and the median of these shares counts; of latencies
+# the best. Usage: tcp_namespaces.sh PATH/tcp_probe [rounds] [least share of iperf3, percent]
 set -u
 probe=$1
 rounds=${2:-5}
@@ -57,12 +58,18 @@ for _ in $(seq "$rounds"); do
 done >"$folder/figures"
 cat "$folder/figures"
 awk -v share="$share" '
-  $1 == "stream_iperf3_GBps" && $2 > iperf { iperf = $2 }
+  function end_round() { if (iperf && link) shares[++count] = 100 * link / iperf; iperf = link = 0 }
+  $1 == "stream_iperf3_GBps" { end_round(); iperf = $2 }
   $1 == "stream_GBps" && $2 > link { link = $2 }
   $1 == "one_way_us" { if (!bare || $3 < bare) bare = $3; if (!small || $5 < small) small = $5 }
   END {
-    if (!iperf || !link) { print "no figures"; exit 1 }
-    printf "best: link %.3f GB/s, iperf3 %.3f GB/s (%.0f %%); 8 bytes one way: link %.2f us, bare socket %.2f us\n",
-           link, iperf, 100 * link / iperf, small, bare
-    exit 100 * link < share * iperf
+    end_round()
+    if (!count) { print "no figures"; exit 1 }
+    for (i = 1; i <= count; ++i)
+      for (j = i + 1; j <= count; ++j)
+        if (shares[j] > shares[i]) { other = shares[i]; shares[i] = shares[j]; shares[j] = other }
+    median = shares[int((count + 1) / 2)]  # the upper one of two
+    printf "link / iperf3, median of %d rounds: %.0f %%; 8 bytes one way: link %.2f us, bare socket %.2f us\n",
+           count, median, small, bare
+    exit median < share
   }' "$folder/figures"
