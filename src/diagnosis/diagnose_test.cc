@@ -392,6 +392,29 @@ TEST(Diagnose, names_the_port_at_which_several_lanes_end) {
   EXPECT_EQ(ranks_of(verdicts[0]), Ranks{0});
 }
 
+TEST(Diagnose, tells_only_the_slowest_path_between_two_hosts) {
+  Telemetry telemetry = job(2);
+  for (const int path : {0, 1})
+    for (const int source : {0, 1}) {
+      // What rank 0 sends on path 1 is slow; on path 0 acknowledgements wait for the load that has moved there.
+      const double relative = source == 0 && path == 1 ? 2.1 : source == 1 && path == 0 ? 1.4 : 1;
+      telemetry.delays.push_back({source, 1 - source, path, false, relative, 0.02});
+    }
+  const std::vector<Verdict> verdicts = diagnose(telemetry);
+  ASSERT_EQ(faults_of(verdicts), std::vector{FaultClass::slow_link});
+  EXPECT_EQ(verdicts[0].suspects[0].rank, 0);
+  EXPECT_EQ(verdicts[0].suspects[0].path, 1);
+}
+
+TEST(Diagnose, tells_two_paths_between_two_hosts_that_are_nearly_as_slow) {
+  Telemetry telemetry = job(2);
+  for (const int path : {0, 1, 2, 3, 4})
+    for (const int source : {0, 1})
+      telemetry.delays.push_back(
+          {source, 1 - source, path, false, source == 0 && path < 2 ? 2.0 + 0.1 * path : 1, 0.02});
+  EXPECT_EQ(faults_of(diagnose(telemetry)), (std::vector{FaultClass::slow_link, FaultClass::slow_link}));
+}
+
 TEST(Diagnose, says_who_corrupts_data) {
   Telemetry telemetry = job(4);
   telemetry.corruptions = {{1, 2, 0, 3}};

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -16,8 +17,9 @@ using Kind = SlowPart::Kind;
 
 constexpr double kSure = 0.97;
 constexpr double kLikely = 0.8;
-constexpr double kOneEndOpen = 0.5;   // what cannot be told from a slow end
-constexpr double kSaysItsLane = 0.6;  // a lane's own word, with nothing to compare it with
+constexpr double kOneEndOpen = 0.5;    // what cannot be told from a slow end
+constexpr double kSaysItsLane = 0.6;   // a lane's own word, with nothing to compare it with
+constexpr double kNearlyAsSlow = 0.8;  // of the logarithm of the slowest
 
 int rank_of(const Telemetry& telemetry, int process) {
   return process < 0 ? -1 : telemetry.processes[static_cast<std::size_t>(process)].rank;
@@ -209,6 +211,23 @@ bool is_explained(const Telemetry& telemetry, const DiagnosisOptions& options, c
   });
 }
 
+bool is_between_two(const SlowPart& part) {
+  return part.kind == Kind::path_of_link && !part.sender_cleared && !part.receiver_cleared;
+}
+
+/// Whether a slower path between the same two processes explains that this one is slow: load moves from the one to the
+/// other, which acknowledgements of both directions take, too. With no other process to compare with, only the slowest
+/// of them is told, and what is nearly as slow.
+bool is_side_effect(const std::vector<SlowPart>& parts, const SlowPart& part) {
+  if (!is_between_two(part)) return false;
+  return std::any_of(parts.begin(), parts.end(), [&](const SlowPart& other) {
+    const bool same = other.source == part.source && other.destination == part.destination;
+    const bool reversed = other.source == part.destination && other.destination == part.source;
+    return is_between_two(other) && (same || reversed) &&
+           std::log(part.factor) < kNearlyAsSlow * std::log(other.factor);
+  });
+}
+
 void find_congested_lanes(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {
   if (!telemetry.delays.empty()) return;
   for (const LaneFacts& lane : telemetry.lanes) {
@@ -236,7 +255,7 @@ void find_slow_transfers(const Telemetry& telemetry, const DiagnosisOptions& opt
       fit_delays(telemetry.delays, static_cast<int>(telemetry.processes.size()), options.least_slowdown);
   std::vector<bool> taken(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (is_explained(telemetry, options, parts[i])) taken[i] = true;
+    if (is_explained(telemetry, options, parts[i]) || is_side_effect(parts, parts[i])) taken[i] = true;
     if (taken[i]) continue;
     Verdict verdict = verdict_of(telemetry, parts[i]);
     merge_directions(parts, i, taken, verdict);
