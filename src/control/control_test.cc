@@ -151,6 +151,25 @@ TEST(Control, GoodbyeComesAfterWhatWasSent) {
   for (int process = 1; process < 16; ++process) EXPECT_TRUE(cast.messages[process].wait_for_count(1));
 }
 
+// 3 is no neighbour of 0, and all of its neighbours leave just before it does.
+TEST(Control, GoodbyeIsHeardThoughAllNeighboursLeaveFirst) {
+  Cast cast(8);
+  for (const int process : {1, 2, 4, 5, 6, 7, 3}) cast.controls[process]->leave();
+  ASSERT_TRUE(cast.leaves[0].wait_for_count(7));
+  EXPECT_TRUE(cast.deaths[0].items().empty());
+}
+
+TEST(Control, GoodbyesAreHeardThoughAllButOneLeaveAtOnce) {
+  constexpr int kProcesses = 24;
+  Cast cast(kProcesses);
+  std::vector<std::thread> leaving;
+  for (int process = 1; process < kProcesses; ++process)
+    leaving.emplace_back([&cast, process] { cast.controls[process]->leave(); });
+  for (std::thread& each : leaving) each.join();
+  ASSERT_TRUE(cast.leaves[0].wait_for_count(kProcesses - 1));
+  EXPECT_TRUE(cast.deaths[0].items().empty());
+}
+
 TEST(Control, ProcessThatExitsAfterItsGoodbyeHasNotDied) {
   Child child(on_loopback());
   Cast cast(7, {&child});

@@ -43,11 +43,15 @@ bool PeerSession::is_lifeline(Id id) const {
 void PeerSession::set_neighbour(bool neighbour) {
   if (std::exchange(neighbour_, neighbour) || !neighbour) return;
   watch();
-  if (!living_ || begun_ || dial_) return;
-  if (world_.self < process_) return start_dial(0);
-  // The lower one dials; but it may be dead with all who could have told, unless its end would be seen here.
-  start_dial(end_.is_watched() ? PeerDial::slow_start(world_.heartbeat_timeout)
-                               : std::min(kExpectSeconds, world_.heartbeat_timeout / 2));
+  if (!living_ || begun_) return;
+  if (dial_ && world_.leaving) dial_->hasten(world_.loop.now());
+  if (dial_) return;
+  if (world_.self < process_ || world_.leaving) return start_dial(0);
+  // The lower one dials; but it may be dead with all who could have told. While a world comes together it may just be
+  // slow to start, if its end would be seen here.
+  const bool slow_start = end_.is_watched() && !world_.joined;
+  start_dial(slow_start ? PeerDial::slow_start(world_.heartbeat_timeout)
+                        : std::min(kExpectSeconds, world_.heartbeat_timeout / 2));
 }
 
 void PeerSession::post(Frame frame) {
@@ -113,7 +117,7 @@ void PeerSession::receive(Id id, ControlFrame kind, std::span<const std::byte> p
   const auto arrival = session.arrived(number, payload.size());
   if (arrival == Session::Arrival::gap) return misbehaved(id);
   if (arrival == Session::Arrival::next) world_.owner.frame_received(process_, kind, in.rest());
-  if (session.owes_acknowledgement()) acknowledge(id);
+  if (!living_ || session.owes_acknowledgement()) acknowledge(id);  // one that leaves waits for it
 }
 
 void PeerSession::misbehaved(Id id) {
@@ -208,8 +212,8 @@ void PeerSession::attempt_failed(const PeerDial::DialStep& step, const Error& er
     if (dial_->is_idle()) dial_.reset();
     return;
   }
-  // Who joins has listened since before the others knew of it.
-  const bool listened = begun_ || !world_.joined;
+  // Who joins has listened since before the others knew of it. Who leaves looks for one who stays.
+  const bool listened = begun_ || !world_.joined || world_.leaving;
   if (step.address && dial_->note_ending(*step.address, nobody_listens) && listened) {
     refused(with_trouble(error.message, trouble_));
     if (!living_) return;
@@ -225,7 +229,7 @@ void PeerSession::attempt_failed(const PeerDial::DialStep& step, const Error& er
 // Nobody listens at one of its addresses that is surely its own, or at all of them.
 void PeerSession::refused(const std::string& why) {
   if (stream_ended_) return lose(why, Certainty::known);
-  if (!world_.joined) return lose(why, Certainty::presumed);
+  if (!world_.joined || world_.leaving) return lose(why, Certainty::presumed);
   if (!refused_since_) refused_since_ = world_.loop.now();
   if (is_given_up(world_.loop.now() - *refused_since_, kRefusedPart * world_.heartbeat_timeout))
     lose(why, Certainty::presumed);

@@ -73,6 +73,7 @@ class PeerSession {
     int self = -1;
     ProcessId id{};
     bool joined = false;
+    bool leaving = false;
     std::optional<Frame> goodbye{};               // once it was said
     std::map<Id, int> processes_by_connection{};  // open ones and lifelines
   };
@@ -92,7 +93,7 @@ class PeerSession {
   bool has_pending() const { return !pending_.empty(); }
   bool has_kept() const { return !links_.session().kept().empty(); }
 
-  /// Neighbours hold connections. Of two, the lower one dials.
+  /// Neighbours hold connections. Of two, the lower one dials, and one that leaves.
   void set_neighbour(bool neighbour);
   /// Sends a frame once there is a connection, which is dialed if need be.
   void post(Frame frame);
@@ -112,6 +113,10 @@ class PeerSession {
 
   /// Others say that the process said goodbye. Returns whether its own word follows on its connection.
   bool announce_goodbye() { return goodbye_announced_ = !links_.empty(); }
+  bool is_goodbye_announced() const { return goodbye_announced_; }
+  /// The process said goodbye, and so has this one, which passes nothing on any more: tells it so, before what it has
+  /// said is acknowledged.
+  void answer_goodbye(const Frame& goodbye) { links_.send_on_all(goodbye); }
   /// Another process says that it hears this one.
   void heard_by(int process) { opinion_.add_hearer(process, world_.loop.now()); }
   /// Returns whether to say so to one that asks.

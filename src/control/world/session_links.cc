@@ -73,6 +73,10 @@ void SessionLinks::read_now() {
   for (const OpenLink& link : std::vector(links_)) connections_.read_now(link.id);
 }
 
+void SessionLinks::send_on_all(const Frame& frame) {
+  for (const OpenLink& link : links_) connections_.queue(link.id, frame);
+}
+
 void SessionLinks::drain(double seconds) {
   for (const OpenLink& link : std::exchange(links_, {})) {
     acknowledge(link.id);  // one that leaves waits for it

@@ -31,6 +31,8 @@ class SessionLinks {
   void add(Id id, bool detour);
   void remove(Id id);
   void send(const Frame& frame);
+  /// Sends a frame that stands outside of the order.
+  void send_on_all(const Frame& frame);
   /// Acknowledges what has come, whichever way.
   void acknowledge(Id id);
   /// Acknowledges on all that have nothing else to say, which is a heartbeat.

@@ -147,6 +147,8 @@ PeerSession* World::session_of(Id id) {
 void World::draw_overlay() {
   draw_again_at_ = EventLoop::kNever;
   if (alone_ || state_.goodbye) return;
+  if (state_.leaving)  // those who were neighbours before are to be reached at once, too
+    for (const auto& session : sessions_) session->set_neighbour(false);
   std::vector<bool> living;
   for (const auto& session : sessions_) living.push_back(session->is_living());
   const std::vector<int> drawn = overlay_neighbours(state_.self, living);
@@ -270,7 +272,10 @@ void World::opinion_received(int from, std::span<const std::byte> payload) {
 
 void World::process_lost(int process, const std::string& why, Certainty certainty) {
   if (!session(process).is_living() || alone_) return;
-  if (leaving_) return part_from(process, state_.goodbye.value_or(Frame()));
+  if (leaving_) {
+    draw_again_at_ = state_.loop.now();
+    return part_from(process, state_.goodbye.value_or(Frame()));
+  }
   Death death;
   death.certainty = certainty;
   death.error.code = ErrorCode::rank_died;
@@ -312,14 +317,18 @@ void World::confirm_death(int process, Death death) {
 void World::learn_goodbye(int process, int from) {
   PeerSession& session = this->session(process);
   if (!session.is_living() || alone_ || process == state_.self) return;
+  // Passed on at once: this process may say goodbye itself before the word of that one has come.
+  const bool is_news = !state_.goodbye && !session.is_goodbye_announced();
+  if (is_news) flood(absences_.emplace_back(encode_goodbye(process)));
   if (from != process && session.announce_goodbye()) return;
-  if (state_.goodbye) return part_from(process, *state_.goodbye);
-  absences_.push_back(encode_goodbye(process));
+  if (state_.goodbye) {
+    session.answer_goodbye(*state_.goodbye);
+    return part_from(process, *state_.goodbye);
+  }
   roster_.set_left(process);
-  flood(absences_.back());
-  part_from(process, absences_.back());
+  part_from(process, encode_goodbye(process));
   news_.left(process);
-  draw_again_at_ = std::min(draw_again_at_, state_.loop.now() + kOverlayPause);
+  draw_again_at_ = std::min(draw_again_at_, state_.loop.now() + (state_.leaving ? 0 : kOverlayPause));
   finish_join();
 }
 
@@ -338,12 +347,36 @@ void World::leave(Done done) {
   if (joining_) std::exchange(joining_, nullptr)(fail(ErrorCode::aborted, "this process leaves while it joins"));
   leaving_ = std::move(done);
   leave_deadline_ = state_.loop.now() + kGoodbyeLimit;
+  state_.leaving = true;
+  if (is_cut_off()) draw_again_at_ = state_.loop.now();
   finish_leave();
+}
+
+/// Returns whether others stay, and none of them is going to hear that this process leaves: they would take its end for
+/// a death. A process passes on what it hears before it says goodbye itself, and nothing afterwards, so all who could
+/// be told may leave at the same time.
+bool World::is_cut_off() const {
+  if (told_ || alone_ || !state_.joined) return false;
+  bool others_stay = false;
+  for (const auto& session : sessions_) {
+    if (session->process() == state_.self || !session->is_living()) continue;
+    if (session->has_begun()) return false;
+    others_stay = true;
+  }
+  return others_stay;
 }
 
 void World::finish_leave() {
   if (!leaving_) return;
   const bool late = state_.loop.now() >= leave_deadline_;
+  const auto is_told = [](const auto& session) {
+    return session->is_living() && session->has_begun() && !session->has_kept();
+  };
+  told_ = told_ || (state_.goodbye && std::any_of(sessions_.begin(), sessions_.end(), is_told));
+  if (!late && is_cut_off()) {
+    if (state_.goodbye) draw_again_at_ = state_.loop.now();
+    return state_.goodbye.reset();  // it is said again once there is one who stays
+  }
   const auto waits = [&](auto&& why) { return !late && std::any_of(sessions_.begin(), sessions_.end(), why); };
   if (!state_.goodbye && !waits([](const auto& session) { return session->has_pending(); })) say_goodbye();
   if (state_.goodbye && !alone_ && !waits([](const auto& session) { return session->has_kept(); }))

@@ -45,7 +45,8 @@ class World final : private PeerSession::SessionOwner {
   void join(std::vector<ControlPeer> all, int self, double seconds, Done done);
   void send(int process, std::uint64_t topic, std::span<const std::byte> bytes);
   void broadcast(std::uint64_t topic, std::span<const std::byte> bytes, const std::vector<int>& to);
-  /// Says goodbye once what was sent can go out, and waits until it has arrived; done within kGoodbyeLimit.
+  /// Says goodbye once what was sent can go out, and waits until it has arrived with some who stay; done within
+  /// kGoodbyeLimit.
   void leave(Done done);
 
   /// Does what is due, and says when to be called again at the latest. To be called after every turn.
@@ -94,6 +95,7 @@ class World final : private PeerSession::SessionOwner {
   void flood(const Frame& frame, int except = -1);
   void flood_opinion(int process, bool hears);
   void finish_join();
+  bool is_cut_off() const;
   void finish_leave();
   void say_goodbye();
   std::string missing_neighbours() const;
@@ -113,6 +115,7 @@ class World final : private PeerSession::SessionOwner {
 
   Done leaving_;
   double leave_deadline_ = 0;
+  bool told_ = false;   // one who passes it on has acknowledged the goodbye
   bool alone_ = false;  // declared dead by the others, or gone: ends of connections mean nothing
 
   SeenBroadcasts seen_;
