@@ -83,6 +83,9 @@ constexpr int kEndings[] = {SIGTERM, SIGINT, SIGHUP};
 
 /// Notes the signal, and lets it do what it would have done. Calls nothing that a handler may not call.
 void note_ending(int number) {
+  struct sigaction current {};
+  // A handler that was set later, and calls the one before it: what the signal does is its affair.
+  if (::sigaction(number, nullptr, &current) == 0 && current.sa_handler != note_ending) return;
   Head* const head = head_of_process.load(std::memory_order_relaxed);
   // A child made by fork() shares the recording, and is not the one it tells of.
   if (head != nullptr && head->pid.get() == ::getpid()) head->told_to_end.set(static_cast<std::uint32_t>(number));
@@ -95,6 +98,7 @@ void note_ending(int number) {
 /// Handles the signals above where nobody else does. A program that sets a handler of its own takes ours away, and is
 /// expected to leave in order.
 void watch_endings(Head& head) {
+  if (::getpid() == 1) return;  // of a container: the kernel lets it live on
   head_of_process.store(&head, std::memory_order_relaxed);
   for (const int number : kEndings) {
     struct sigaction action {};

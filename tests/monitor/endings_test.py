@@ -25,10 +25,11 @@ def rank_of(status):
             if each["name"] == "training"]
 
 
-def ends_by(number, folder):
+def status_after(number, folder, *arguments):
+    """The exit status of a rank that gets the signal after it has worked for a moment."""
     settings = {"TUTTI_RANK": "0", "TUTTI_SIZE": "1", "TUTTI_ADDRESS": "127.0.0.1:1", "TUTTI_MONITOR_DIR": folder}
     # A shell that starts jobs in the background has them ignore SIGINT, and so may whoever runs this test.
-    process = subprocess.Popen([RANK, "1", "1", "0", "0", "60"], env={**os.environ, **settings},
+    process = subprocess.Popen([RANK, "1", "1", "0", "0", "60", *arguments], env={**os.environ, **settings},
                                preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in TOLD])
     try:
         end = time.monotonic() + 20
@@ -36,11 +37,16 @@ def ends_by(number, folder):
             assert time.monotonic() < end and process.poll() is None, "the rank does not run"
             time.sleep(0.01)
         process.send_signal(number)
-        assert process.wait(20) == -number, f"{number.name}: the process ended with {process.returncode}"
+        return process.wait(20)
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def ends_by(number, folder):
+    ended = status_after(number, folder)
+    assert ended == -number, f"{number.name}: the process ended with {ended}"
     code, status = look(folder)
     rank = rank_of(status)[0]
     told = number in TOLD
@@ -53,3 +59,9 @@ def ends_by(number, folder):
 for each in (*sorted(TOLD), signal.SIGKILL, signal.SIGSEGV):
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tutti_test.") as place:
         ends_by(each, place)
+
+# A handler that the program sets later, and that calls the one before it: the program ends its step, in order.
+with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tutti_test.") as place:
+    chained = status_after(signal.SIGINT, place, "chain")
+    assert chained == 0, f"a rank with a handler of its own ended with {chained}"
+    assert look(place)[0] == 0 and not rank_of(look(place)[1]), "it left in order, and its recording with it"
