@@ -17,7 +17,7 @@ build: ## the library and the tutti command, into build/lib and build/bin
 	@test -f $(BUILD)/CMakeCache.txt || cmake --preset release -DTUTTI_TESTS=OFF
 	@cmake --build $(BUILD) -j $(JOBS) --target tutti tutti_command
 
-demo: build ## four ranks run every collective, verified; then network ports fail and slow down
+demo: build ## four ranks run every collective, verified; network ports fail and slow down; a stopped rank is named
 	@$(TUTTI) demo
 
 test: ## all tests
@@ -58,11 +58,17 @@ bench-startup: ## 2 to 1,024 processes until their first barrier, beside Open MP
 bench-membership: bench-build ## agreement, death notices and the start among 16 to 100,000 simulated ranks (1 minute)
 	@bench/membership.py $(BUILD)
 
-bench-diagnosis: ## seconds until the rank that goes wrong is named, of real processes (3 minutes)
+bench-diagnosis: ## 16 faults of eight hosts: seconds until the culprit is named, and how often it is the right one (1 hour, resumes, root)
 	@scripts/install-deps test
 	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target diagnosed_rank tutti_command
 	@bench/diagnosis.py $(BUILD) $(ARGS)
+
+bench-diagnosis-soak: ## what diagnosis says of a job that works, with uneven steps: nothing, if all is well (30 minutes, root)
+	@scripts/install-deps test
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target soak_rank tutti_command
+	@bench/diagnosis_soak.py $(BUILD) $(ARGS)
 
 bench-diagnosis-scale: ## diagnosis of 10,240 and 102,400 generated ranks: time, and how often it is right (5 minutes)
 	@scripts/install-deps bench
@@ -136,7 +142,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-diagnosis bench-diagnosis-scale
+.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-diagnosis bench-diagnosis-scale bench-diagnosis-soak
 .PHONY: bench-chaos bench-chaos-quick chaos-build
 chaos-build:
 	@scripts/install-deps bench

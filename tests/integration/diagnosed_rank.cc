@@ -1,6 +1,8 @@
 // One rank of a job that looks like training: it computes (sleeps), reduces some large buffers and a small one, and
-// starts again, until a file named `stop` exists. From a step on, the rank that is told to does something wrong. A rank
-// whose call fails says so and stays, so that what it has recorded can be looked at.
+// starts again, until a file named `stop` exists. With --training it also exchanges with all ranks of its half of the
+// job, and passes something on along a pipeline. From a step on, or once a file named `begin` exists, the rank that is
+// told to does something wrong. A rank whose call fails says so and stays, so that what it has recorded can be looked
+// at.
 #include <fmt/core.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,7 +10,9 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tutti/communicator.hpp"
@@ -19,9 +23,17 @@ namespace {
 struct Arguments {
   std::string fault;  // empty: none
   int rank = 1;       // that does it
-  int step = 40;      // from which on
+  int step = 40;      // from which on; -1: once a file named `begin` exists
   double milliseconds = 20;
+  double late = 0;  // milliseconds that the rank computes longer; 0: twice as long as the others
   int buffers = 3;
+  bool training = false;
+};
+
+/// What a step works on.
+struct Job {
+  std::unique_ptr<Communicator> world;
+  std::unique_ptr<Communicator> half;  // null without --training
 };
 
 bool told_to_stop() { return ::access("stop", F_OK) == 0; }
@@ -43,7 +55,24 @@ void misbehave(const Arguments& arguments, bool first) {
   if (arguments.fault == "die") ::raise(SIGKILL);
   if (arguments.fault == "freeze") ::raise(SIGSTOP);
   if (arguments.fault == "sit-out") stay();
-  if (arguments.fault == "late") compute(2 * arguments.milliseconds);
+  if (arguments.fault == "late") compute(arguments.late > 0 ? arguments.late : 2 * arguments.milliseconds);
+}
+
+bool begins(const Arguments& arguments, int step) {
+  return arguments.step < 0 ? ::access("begin", F_OK) == 0 : step >= arguments.step;
+}
+
+/// An all_to_all within a half of the job, as experts do, and what a stage of a pipeline gets from the one before it.
+Status exchange(const Job& job) {
+  if (job.half == nullptr) return {};
+  constexpr std::size_t kEach = 4096;  // elements
+  std::vector<float> out(kEach * static_cast<std::size_t>(job.half->size())), in(out.size());
+  if (Status done = job.half->all_to_all(out.data(), in.data(), kEach, DataType::float32); !done) return done;
+  const int rank = job.world->rank();
+  if (rank > 0)
+    if (Status done = job.world->recv(in.data(), kEach, DataType::float32, rank - 1); !done) return done;
+  if (rank + 1 < job.world->size()) return job.world->send(out.data(), kEach, DataType::float32, rank + 1);
+  return {};
 }
 
 /// The small reduction says whether any rank is told to stop, so that all stop after the same step.
@@ -61,29 +90,51 @@ Result<bool> reduce(Communicator& communicator, const Arguments& arguments, bool
   return stop != 0;
 }
 
+constexpr int kWarmUpSteps = 40;
+
+Result<Job> make_job(const Arguments& arguments) {
+  Job job;
+  auto world = Communicator::create_from_environment(Options::from_environment());
+  if (!world) return tl::unexpected(world.error());
+  job.world = std::make_unique<Communicator>(*std::move(world));
+  if (!arguments.training) return job;
+  auto half = job.world->split(2 * job.world->rank() / job.world->size());
+  if (!half) return tl::unexpected(half.error());
+  job.half = *std::move(half);
+  return job;
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("One rank of a job that looks like training.");
   app.add_option("--fault", arguments.fault, "die, freeze, sit-out, late, wrong-call")
       ->check(CLI::IsMember({"die", "freeze", "sit-out", "late", "wrong-call"}));
   app.add_option("--rank", arguments.rank, "that does it");
-  app.add_option("--step", arguments.step, "from which on");
+  app.add_option("--step", arguments.step, "from which on; -1: once a file named begin exists");
+  app.add_option("--late", arguments.late,
+                 "milliseconds that the rank computes longer; 0: twice as long as the others");
+  app.add_option("--buffers", arguments.buffers, "number of buffers that a step reduces");
+  app.add_flag("--training", arguments.training, "all_to_all in halves of the job, and a pipeline");
   app.add_option("--milliseconds", arguments.milliseconds, "a step computes for");
   CLI11_PARSE(app, argc, argv);
-  auto communicator = Communicator::create_from_environment(Options::from_environment());
-  if (!communicator) {
-    fmt::print(stderr, "{}\n", communicator.error().to_string());
+  Result<Job> made = make_job(arguments);
+  if (!made) {
+    fmt::print(stderr, "{}\n", made.error().to_string());
     return 1;
   }
+  const Job job = *std::move(made);
+  bool has_begun = false;
   for (int step = 0;; ++step) {
-    const bool misbehaves = step >= arguments.step && communicator->rank() == arguments.rank;
-    if (step == arguments.step && communicator->rank() == 0) {
+    const bool misbehaves = job.world->rank() == arguments.rank && begins(arguments, step);
+    if (step == (arguments.step < 0 ? kWarmUpSteps : arguments.step) && job.world->rank() == 0) {
       fmt::print("ready\n");
       std::fflush(stdout);
     }
     compute(arguments.milliseconds);
-    if (misbehaves) misbehave(arguments, step == arguments.step);
-    const Result<bool> done = reduce(*communicator, arguments, misbehaves && arguments.fault == "wrong-call");
+    if (misbehaves) misbehave(arguments, !std::exchange(has_begun, true));
+    const Status exchanged = exchange(job);
+    const Result<bool> done = exchanged ? reduce(*job.world, arguments, misbehaves && arguments.fault == "wrong-call")
+                                        : tl::unexpected(exchanged.error());
     if (!done) {
       fmt::print("failed {}\n", done.error().to_string());
       std::fflush(stdout);
