@@ -43,6 +43,15 @@ demo_disturbance() {
   expect_line out 'The monitor.*'
 }
 
+# The rank that was stopped is named, alone; then it is over.
+demo_diagnosis() {
+  expect_status 0 "$tutti" demo --scene diagnosis --simulated
+  expect_line out ' +[0-9.]+ s  rank 2 gets SIGSTOP'
+  expect_line out ' +[0-9.]+ s  frozen: rank 2 \(pid [0-9]+ on .*\) is stopped.*'
+  expect_line out ' +[0-9.]+ s  over: frozen, after .*'
+  [ ! -s err ] || fail "something on standard error"
+}
+
 demo_without_root() {
   local as_nobody=()
   if [ "$(id -u)" = 0 ]; then as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups); fi

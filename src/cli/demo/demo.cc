@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/clock.hpp"
+#include "cli/demo/demo_diagnosis.hpp"
 #include "cli/demo/demo_rails.hpp"
 #include "cli/demo/demo_scenes.hpp"
 #include "cli/demo/demo_synthesis.hpp"
@@ -128,11 +129,13 @@ struct DemoOptions {
   bool simulated = false;
   double rails_rank = 0.0;
   double stream_rank = 0.0;
+  double training_rank = 0.0;
 };
 
 int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arguments) {
   if (options.rails_rank > 0) return run_rails_rank(options.rails_rank);
   if (options.stream_rank > 0) return run_stream_rank(options.stream_rank);
+  if (options.training_rank > 0) return run_training_rank(options.training_rank);
   if (started_by_launcher()) return run_as_rank(bytes);
   int status = 0;
   const auto plays = [&](const char* scene) {
@@ -144,6 +147,8 @@ int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arg
   if (plays("all")) fmt::print("\n");
   if (plays("disturbance")) status = play_disturbance(options.simulated);
   if (plays("all")) fmt::print("\n");
+  if (plays("diagnosis")) status = play_diagnosis(options.simulated);
+  if (plays("all")) fmt::print("\n");
   if (plays("synthesis")) status = play_synthesis();
   return status;
 }
@@ -153,17 +158,20 @@ int run_demo(const DemoOptions& options, std::size_t bytes, const Arguments& arg
 void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
   auto* command = app.add_subcommand("demo",
                                      "Run every collective on four ranks of this machine and verify the results; then "
-                                     "let a network port fail, and slow down; then make a program for a topology");
+                                     "let a network port fail, and slow down; stop a rank and see it named; then make "
+                                     "a program for a topology");
   auto options = std::make_shared<DemoOptions>();
   command->add_option("-N,--ranks", options->ranks, "processes to start")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->add_option("-s,--size", options->size, "bytes of a buffer (K, M, G)")->capture_default_str();
   command
-      ->add_option("--scene", options->scene,
-                   "collectives; rails: one of two fails under an all-reduce; disturbance: one is slow, and what the "
-                   "monitor sees; synthesis: a program is made for a topology, and run; all")
-      ->check(CLI::IsMember({"collectives", "rails", "disturbance", "synthesis", "all"}))
+      ->add_option(
+          "--scene", options->scene,
+          "collectives; rails: one of two fails under an all-reduce; disturbance: one is slow, and what the "
+          "monitor sees; diagnosis: a rank is stopped, then a rail slowed, and both are named; synthesis: a program "
+          "is made for a topology, and run; all")
+      ->check(CLI::IsMember({"collectives", "rails", "disturbance", "diagnosis", "synthesis", "all"}))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "length of the scene with the rails")
       ->check(CLI::Range(1.0, 600.0))
@@ -171,6 +179,7 @@ void add_demo(CLI::App& app, const Arguments& arguments, int& status) {
   command->add_flag("--simulated", options->simulated, "rails in a simulation, as where there is no root");
   command->add_option("--rails-rank", options->rails_rank)->group("");  // what scenes with rails start
   command->add_option("--stream-rank", options->stream_rank)->group("");
+  command->add_option("--training-rank", options->training_rank)->group("");
   command->footer("Examples:\n  tutti demo\n  tutti demo -N 2 -s 64K\n  sudo tutti demo --scene rails");
   command->callback([options, arguments, &status] {
     const auto bytes = parse_bytes(options->size);

@@ -1,17 +1,16 @@
 #include "cli/demo/disturbance.hpp"
 
 #include <fmt/core.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 
 #include "cli/demo/namespace_rails.hpp"
 #include "cli/demo/rail_chart.hpp"
+#include "cli/demo/tmpfs_folder.hpp"
 #include "cli/support/command.hpp"
 #include "cli/support/interrupts.hpp"
 #include "cli/support/terminal.hpp"
@@ -45,25 +44,6 @@ void keep(Observed& observed, int lane, monitor::Cause cause, double began, doub
   observed.rate = values[1];
   observed.shares = std::move(shares);
 }
-
-/// A folder on tmpfs for as long as this lives.
-class Folder {
- public:
-  Folder() {
-    std::string name = "/dev/shm/tutti-demo-XXXXXX";
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Ranks in namespaces; what they record is read as anyone would.
 class RealDisturbance {
@@ -126,7 +106,7 @@ class RealDisturbance {
     if (lane < observed_.lanes.size()) observed_.lanes[lane].push_back({chunk.done - rails_->start(), chunk.rate});
   }
 
-  Folder folder_;
+  TmpfsFolder folder_;
   std::unique_ptr<NamespaceRails> rails_;
   Observed observed_;
   std::map<std::uint32_t, std::uint64_t> seen_;

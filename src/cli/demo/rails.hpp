@@ -47,5 +47,7 @@ std::unique_ptr<Rails> simulate_rails(bool live, Interrupts& interrupts);
 int run_rails_rank(double seconds);
 /// The same with broadcasts from rank 0, whose result nobody checks: nothing but the rails is to be busy.
 int run_stream_rank(double seconds);
+/// What the scene with the diagnosis starts: it computes (sleeps) and reduces in a loop, and writes nothing.
+int run_training_rank(double seconds);
 
 }  // namespace tutti::cli

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <functional>
+#include <thread>
+#include <vector>
 
 #include "cli/demo/rails.hpp"
 #include "tutti/communicator.hpp"
@@ -14,6 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kElements = 256 << 10;
 constexpr std::size_t kStreamed = 8 << 20;
+constexpr std::size_t kGradients = 64 << 10;
+constexpr int kLayers = 3;
+constexpr std::chrono::milliseconds kComputes{20};
 constexpr double kTimeout = 20.0;  // seconds
 
 void report(const Communicator& communicator) {
@@ -98,6 +103,23 @@ Status stream(Communicator& communicator, double seconds) {
   return {};
 }
 
+Status train(Communicator& communicator, double seconds) {
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  std::vector<float> gradients(kGradients), sums(kGradients);
+  for (int stop = 0; stop == 0;) {
+    std::this_thread::sleep_for(kComputes);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const Status done =
+          communicator.all_reduce(gradients.data(), sums.data(), kGradients, DataType::float32, Operator::sum);
+      if (!done) return done;
+    }
+    const int late = Clock::now() >= end ? 1 : 0;
+    if (const Status done = communicator.all_reduce(&late, &stop, 1, DataType::int32, Operator::max); !done)
+      return done;
+  }
+  return {};
+}
+
 int run_rank(const std::function<Status(Communicator&)>& work) {
   Options options = Options::from_environment();
   options.timeout = kTimeout;
@@ -115,6 +137,10 @@ int run_rails_rank(double seconds) {
 
 int run_stream_rank(double seconds) {
   return run_rank([seconds](Communicator& communicator) { return stream(communicator, seconds); });
+}
+
+int run_training_rank(double seconds) {
+  return run_rank([seconds](Communicator& communicator) { return train(communicator, seconds); });
 }
 
 }  // namespace tutti::cli
