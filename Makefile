@@ -46,6 +46,11 @@ bench-compare: bench-build ## this tree against another revision's library: make
 	@test -n "$(BASE)" || { echo "make bench-compare BASE=revision" >&2; exit 2; }
 	@JOBS=$(JOBS) bench/compare.sh $(BUILD) $(BASE) --quick
 
+bench-carry: bench-build ## packs benches, peers and their libraries into build/carry, for a machine that installs nothing
+	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target startup job_simulation tutti_command
+	@bench/carry.py $(BUILD)
+
 bench-communicators: bench-build ## what 100 more communicators of the same two processes cost (1 minute)
 	@bench/communicators.py $(BUILD)
 
@@ -141,7 +146,7 @@ monitor-build:
 	@cmake --preset release -DTUTTI_TESTS=ON -DTUTTI_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
-.PHONY: bench-build bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
+.PHONY: bench-build bench-carry bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
 .PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-diagnosis bench-diagnosis-scale bench-diagnosis-soak
 .PHONY: bench-chaos bench-chaos-quick chaos-build
 chaos-build:

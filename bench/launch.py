@@ -43,6 +43,19 @@ class Host:
     interface: str
 
 
+def mpirun(binaries, library):
+    """Returns the launcher of this MPI, or None: one that was packed beside the programs (carry.py), Debian's by its name, or
+    the machine's only one, if it is Open MPI's."""
+    packed = Path(binaries) / f"mpirun.{library}"
+    if packed.exists():
+        return str(packed)
+    found = shutil.which(f"mpirun.{library}")
+    if found is None and library == "openmpi" and shutil.which("mpirun"):
+        said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+        found = shutil.which("mpirun") if "Open MPI" in said else None
+    return found
+
+
 class Network:
     """Two network namespaces joined by a veth pair, for as long as the context lasts. Needs root."""
 
@@ -87,7 +100,7 @@ class Launcher:
     def available(self, library):
         if not self.program(library).exists():
             return False
-        return library not in ("openmpi", "mpich") or shutil.which(f"mpirun.{library}") is not None
+        return library not in ("openmpi", "mpich") or mpirun(self.binaries, library) is not None
 
     def program(self, library):
         name = library.split("/")[0]
@@ -146,7 +159,7 @@ class Launcher:
 
     def _mpi(self, library, scenario, arguments, environment):
         openmpi = library == "openmpi"
-        command = [f"mpirun.{library}", "-np", str(scenario.ranks)]
+        command = [mpirun(self.binaries, library), "-np", str(scenario.ranks)]
         crowded = scenario.ranks > len(self.cores)
         if openmpi:
             command += ["--bind-to", "none", "--oversubscribe"]

@@ -3,15 +3,16 @@
 waking, membership and agreement was taken. Prints a table and writes BUILD/bench/simulation.json.
 
 Counts are stored after every batch (BUILD/bench/simulation-runs.json), so that the bench can be interrupted and started
-again: it goes on with the next seed. --again starts over; so does a program that was built anew.
+again: it goes on with the next seed. --again starts over; so does a program that was built anew. They may come from a
+machine with more cores, to which carry.py has brought the program: copied here, they go on here.
 
-  bench/simulation.py BUILD [--seeds N] [--first N] [--list] [--again]
+  bench/simulation.py BUILD [--seeds N] [--first N] [--jobs N] [--list] [--again]
 """
 
 import argparse
 import collections
-import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,11 +31,11 @@ class Runs:
 
     def __init__(self, path, program, again):
         self._path = path
-        digest = hashlib.sha256(program.read_bytes()).hexdigest()
-        self.data = {"program": digest, "seeds": 0, "violations": [], "branches": {}}
+        build = build_id(program)
+        self.data = {"program": build, "seeds": 0, "violations": [], "branches": {}}
         if path.exists() and not again:
             stored = json.loads(path.read_text())
-            if stored["program"] == digest:
+            if stored["program"] == build:
                 self.data = stored
 
     def add(self, seeds, violations, branches):
@@ -45,8 +46,14 @@ class Runs:
         self._path.write_text(json.dumps(self.data) + "\n")
 
 
-def run_batch(program, first, count, counts):
-    command = [program, "--first", str(first), "--count", str(count), "--branches", counts]
+def build_id(program):
+    """The same with and without debug information."""
+    notes = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+    return re.search(r"Build ID: (\w+)", notes).group(1)
+
+
+def run_batch(program, first, count, counts, jobs):
+    command = [program, "--first", str(first), "--count", str(count), "--branches", counts, "--jobs", str(jobs)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     violations = [line for line in done.stdout.splitlines() if line.startswith("seed ")]
     if done.returncode != 0 and not violations:
@@ -76,8 +83,8 @@ def places_of(program, addresses):
     places = []
     for line in answer.stdout.splitlines():
         path, _, number = line.split(" ")[0].rpartition(":")
-        known = path.startswith(str(SOURCES)) and number.isdigit()
-        places.append(f"{Path(path).relative_to(SOURCES)}:{number}" if known else None)
+        file = path.rpartition("/src/")[2]  # another checkout may have compiled it, for the same compiler cache
+        places.append(f"{file}:{number}" if number.isdigit() and (SOURCES / file).is_file() else None)
     return places
 
 
@@ -86,6 +93,7 @@ def main():
     parser.add_argument("build", type=Path)
     parser.add_argument("--seeds", type=int, default=1000000, help="in all (1,000,000)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (1)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="simulated at a time (one for each core)")
     parser.add_argument("--list", action="store_true", help=f"name the branches that were taken less than {OFTEN} times")
     parser.add_argument("--again", action="store_true", help="forget earlier seeds")
     arguments = parser.parse_args()
@@ -97,7 +105,7 @@ def main():
     while runs.data["seeds"] < arguments.seeds:
         count = min(BATCH, arguments.seeds - runs.data["seeds"])
         violations, branches = run_batch(program, arguments.first + runs.data["seeds"], count,
-                                         folder / "simulation-branches.txt")
+                                         folder / "simulation-branches.txt", arguments.jobs)
         runs.add(count, violations, branches)
         progress.step(f"{runs.data['seeds']} seeds, {len(runs.data['violations'])} with a violation")
     progress.end()
@@ -105,6 +113,10 @@ def main():
 
 
 def report(program, runs, arguments, folder, progress):
+    if not SOURCES.exists():
+        print(f"{runs.data['seeds']} seeds, {len(runs.data['violations'])} with a violation; branches are reported where "
+              f"the sources are: copy {folder / 'simulation-runs.json'} there")
+        return
     addresses = branch_addresses(program)
     counts = {address: runs.data["branches"].get(address, 0) for address in addresses}
     by_file = collections.defaultdict(list)
@@ -125,6 +137,8 @@ def report(program, runs, arguments, folder, progress):
     for violation in runs.data["violations"]:
         print(violation)
     everything = sum(len(taken) for taken in by_file.values())
+    if not everything:
+        sys.exit(f"bench: no branch of {program} is in {SOURCES}; was it built from another tree?")
     results = Results(progress)
     results.add("seeds", "jobs", [runs.data["seeds"]], arguments.seeds, at_least=True)
     results.add("seeds with a violation", "jobs", [len(runs.data["violations"])], 0)

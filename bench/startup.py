@@ -30,6 +30,7 @@ import time
 from pathlib import Path
 
 import startup_model
+from launch import mpirun
 from results import Results
 from run import Progress
 
@@ -58,7 +59,8 @@ class Starter:
         self.build, self.cores = build, cores
 
     def available(self, library):
-        return (self.build / f"bin/{library}_startup").exists()
+        return (self.build / f"bin/{library}_startup").exists() and (
+            library == "tutti" or mpirun(self.build / "bin", library) is not None)
 
     def run(self, library, size, mode, timeout=120):
         with tempfile.NamedTemporaryFile(prefix="tutti-startup-", dir="/dev/shm") as page:
@@ -87,14 +89,14 @@ class Starter:
         if library == "tutti":
             command = [str(self.build / "bin/tutti"), "run", "-n", str(size), "--"]
         elif library == "openmpi":
-            command = ["mpirun.openmpi", "-np", str(size), "--oversubscribe", "--bind-to", "none"]
+            command = [mpirun(self.build / "bin", library), "-np", str(size), "--oversubscribe", "--bind-to", "none"]
             if os.geteuid() == 0:
                 command.append("--allow-run-as-root")
             mca = {"pml": "ob1", "btl": "vader,self", "mpi_yield_when_idle": "1"}
             for name, value in mca.items():
                 command += ["--mca", name, value]
         else:
-            command = ["mpirun.mpich", "-np", str(size), "-bind-to", "none"]
+            command = [mpirun(self.build / "bin", library), "-np", str(size), "-bind-to", "none"]
             environment.update(MPIR_CVAR_POLLS_BEFORE_YIELD="1", UCX_TLS="sm,self")
         return ["taskset", "-c", ",".join(map(str, self.cores)), *command, *program]
 
@@ -185,7 +187,7 @@ def main():
     libraries = arguments.libraries.split(",")
     for library in list(libraries):
         if not starter.available(library):
-            print(f"bench: no {library}_startup: {library} is left out", file=sys.stderr)
+            print(f"bench: no {library}_startup, or no launcher: {library} is left out", file=sys.stderr)
             libraries.remove(library)
     sizes = [int(size) for size in arguments.sizes.split(",")]
     rows, progress = measure(starter, libraries, sizes, 1 if arguments.quick else arguments.rounds)
