@@ -173,7 +173,8 @@ struct Watched {
   }
 };
 
-/// Polls for so long, at least. Returns for how long a wait had surely begun: this thread may lose its core at any time.
+/// Polls for so long, at least. Returns for how long a wait had surely begun: this thread may lose its core at any
+/// time.
 std::uint64_t poll_for(FakeRanks& ranks, int rank, double microseconds) {
   for (int i = 0; i < 100; ++i) ranks.advance(rank);
   const std::uint64_t length = ticks_of_microseconds(microseconds), begun = ticks();
