@@ -335,7 +335,10 @@ Result<Gathered> attend(const JoinInfo& info) {
     own.local_store = std::move(hosted->store);
     own.endpoints = {hosted->endpoint};
   }
+  const bool observed = own.local_store && info.on_joined;
+  if (observed) own.local_store->on_joined(info.on_joined);
   auto gathered = Joiner(own, key).run();
+  if (observed) own.local_store->on_joined({});
   // The process may end once we return; the others' answers must not end with it.
   if (own.local_store)
     own.local_store->wait_answered(Deadline::in(gathered ? std::max(1.0, info.deadline.seconds_left()) : 1.0));

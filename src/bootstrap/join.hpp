@@ -43,6 +43,10 @@ struct JoinInfo {
   /// Asked now and then while others are waited for: an error ends the wait.
   std::function<Status()> interrupted;
 
+  /// Called for each rank that has joined, if this process serves the store: on its thread, and not after join() has
+  /// returned.
+  std::function<void(int rank)> on_joined;
+
   /// Rank 0 serves the store itself, at the first endpoint it can listen on.
   bool rank_zero_hosts = true;
   /// A store in this process, if there is one: join returns once it has answered everybody, so that the process may

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "net/fake_sockets_test_kit.hpp"
@@ -97,6 +98,17 @@ TEST(Join, GathersAgainInAnotherRound) {
         EXPECT_EQ((*answer)[static_cast<std::size_t>(rank)], second_blob_of(rank));
     }
   }
+}
+
+TEST(Join, TellsWhereTheStoreIsWhoHasCome) {
+  std::vector<JoinInfo> infos = ranks(4, free_port());
+  std::set<int> seen;  // by the thread of rank 0 and that of its store, one at a time
+  std::atomic<int> seen_elsewhere = 0;
+  infos[0].on_joined = [&](int rank) { seen.insert(rank); };
+  infos[1].on_joined = [&](int) { ++seen_elsewhere; };
+  expect_gathered(join_all(infos));
+  EXPECT_EQ(seen, (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(seen_elsewhere, 0);
 }
 
 TEST(Join, FailsOnAllRanksIfOneLeavesBetweenTheRounds) {

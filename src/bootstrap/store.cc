@@ -44,6 +44,13 @@ Store::~Store() {
   if (thread_.joinable()) thread_.join();
 }
 
+void Store::on_joined(std::function<void(int rank)> joined) {
+  const std::lock_guard lock(progress_->mutex);
+  if (joined)
+    for (const int rank : progress_->joined) joined(rank);
+  progress_->on_joined = std::move(joined);
+}
+
 bool Store::wait_answered(Deadline deadline) const {
   std::unique_lock lock(progress_->mutex);
   while (!progress_->answered && !progress_->over && !deadline.passed())

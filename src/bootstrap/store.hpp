@@ -9,6 +9,7 @@
 // that a rank which comes to the same port for the next join is refused and tries again.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,6 +36,9 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
+  /// Calls `joined` for each rank that has come and each that will, one at a time, on this thread or the store's.
+  /// Empty: calls the one before no more, once this returns.
+  void on_joined(std::function<void(int rank)> joined);
   /// Waits until all ranks that have come have their answer. False at the deadline.
   bool wait_answered(Deadline deadline) const;
   /// That have come, and wait.

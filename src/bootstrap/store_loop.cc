@@ -144,6 +144,7 @@ void StoreLoop::begin_round() {
   complete_ = false;
   if (settled_.empty()) {
     attendance_ = Attendance();
+    forget_joined();
     for (auto& [id, connection] : connections_) connection.deadline = EventLoop::kNever;  // as long as the others wait
     return;
   }
@@ -169,6 +170,7 @@ void StoreLoop::admit(Id id, StoreConnection& connection, JoinRequest request) {
   }
   if (said.admission == Attendance::Admission::mismatch)
     return fail_all(make_error(ErrorCode::refused, said.why, connection.rank));
+  tell_joined(connection.rank);
   if (attendance_.joined() == 1) {
     late_warning_ = loop_.now() + settings().late_warning;
     for (auto& [key, other] : connections_)
@@ -182,6 +184,17 @@ void StoreLoop::admit(Id id, StoreConnection& connection, JoinRequest request) {
     patience_was_ = patience_was;
   }
   if (attendance_.complete()) complete();
+}
+
+void StoreLoop::forget_joined() {
+  const std::lock_guard lock(progress_->mutex);
+  progress_->joined.clear();
+}
+
+void StoreLoop::tell_joined(int rank) {
+  const std::lock_guard lock(progress_->mutex);
+  progress_->joined.push_back(rank);
+  if (progress_->on_joined) progress_->on_joined(rank);
 }
 
 // How long it waits is its own affair: it hangs up when it has had enough.

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,8 @@ struct StoreProgress {
   bool answered = false;  // the join is decided, and all ranks that have come have been told
   bool over = false;      // the loop has ended
   int newcomers = 0;
+  std::vector<int> joined;  // ranks, in the order they came
+  std::function<void(int rank)> on_joined;
 };
 
 class StoreLoop final : private Connector::Owner {
@@ -83,6 +86,8 @@ class StoreLoop final : private Connector::Owner {
   Result<std::optional<JoinRequest>> read_request(StoreConnection& connection);
   void begin_round();
   void admit(Id id, StoreConnection& connection, JoinRequest request);
+  void forget_joined();
+  void tell_joined(int rank);
   void admit_newcomer(Id id, StoreConnection& connection, JoinRequest request);
   void tell_size(StoreConnection& connection);
   void answer(StoreConnection& connection, std::shared_ptr<const Blob> with);

@@ -20,6 +20,7 @@
 #include "communicator/impl.hpp"
 #include "control/control.hpp"
 #include "control/process_watch.hpp"
+#include "monitor/recorder.hpp"
 #include "transport/tcp/tcp.hpp"
 
 namespace tutti {
@@ -215,8 +216,34 @@ Status agree(std::shared_ptr<CommunicatorImpl>& impl, Deadline deadline) {
   return {};
 }
 
+/// Records that a communicator is being made here, and which of its ranks have come, while it exists.
+class RecordedGathering {
+ public:
+  explicit RecordedGathering(const JoinInfo& info)
+      : recorder_(monitor::Recorder::of_process()),
+        record_(recorder_.open_gathering(hash_text(info.job), info.rank, info.size)) {
+    if (record_ != nullptr) record_->join(info.rank);
+  }
+  ~RecordedGathering() { recorder_.close_gathering(record_); }
+  RecordedGathering(const RecordedGathering&) = delete;
+  RecordedGathering& operator=(const RecordedGathering&) = delete;
+
+  /// For JoinInfo::on_joined: the store in this process knows who has come.
+  void on_joined(int rank) {
+    if (record_ == nullptr) return;
+    record_->join(rank);
+    record_->serves.set(1);
+  }
+
+ private:
+  monitor::Recorder& recorder_;
+  monitor::GatheringRecord* record_;
+};
+
 Result<std::shared_ptr<CommunicatorImpl>> join_ranks(JoinInfo info, const Options& options) {
   info.interrupted = interruption_by(options.cancel);
+  RecordedGathering gathering(info);
+  info.on_joined = [&](int rank) { gathering.on_joined(rank); };
   JoiningProcess joining(info);
   joining.offer_jobs();
   Result<Blob> descriptor = joining.describe(info.size, agreed_settings(options));

@@ -60,6 +60,15 @@ Suspect suspect_of(const Telemetry& telemetry, int process, double confidence) {
   return suspect;
 }
 
+/// A rank that has not come. If its process is known, it waits, but the others have not seen it come.
+Suspect missing_rank(const Telemetry& telemetry, const GatheringFacts& gathering, int rank, double confidence) {
+  const auto& waiting = gathering.waiting;
+  const auto found = std::find_if(waiting.begin(), waiting.end(), [&](const auto& each) { return each.rank == rank; });
+  Suspect suspect = suspect_of(telemetry, found == waiting.end() ? -1 : found->process, confidence);
+  suspect.rank = rank;
+  return suspect;
+}
+
 void find_missing_at_start(const Telemetry& telemetry, const DiagnosisOptions& options,
                            std::vector<Verdict>& verdicts) {
   for (const GatheringFacts& gathering : telemetry.gatherings) {
@@ -67,7 +76,8 @@ void find_missing_at_start(const Telemetry& telemetry, const DiagnosisOptions& o
     if (seconds < options.warm_up_patience || static_cast<int>(gathering.joined.size()) >= gathering.size) continue;
     Verdict verdict;
     verdict.fault = FaultClass::missing_at_start;
-    verdict.confidence = 0.95;
+    // Whoever is not seen may be on a host of which nothing is known.
+    verdict.confidence = gathering.whole ? 0.95 : 0.5;
     verdict.since = gathering.began;
     std::vector<int> missing;
     auto next = gathering.joined.begin();
@@ -76,18 +86,20 @@ void find_missing_at_start(const Telemetry& telemetry, const DiagnosisOptions& o
         ++next;
       else
         missing.push_back(rank);
-    for (const int rank : missing) {
-      Suspect suspect;
-      suspect.rank = rank;
-      suspect.confidence = 0.95;
-      verdict.suspects.push_back(suspect);
-    }
+    const double confidence = gathering.whole ? 0.95 : 0.5 / static_cast<double>(missing.size());
+    for (const int rank : missing) verdict.suspects.push_back(missing_rank(telemetry, gathering, rank, confidence));
     verdict.evidence = {{"joined", static_cast<double>(gathering.joined.size())},
                         {"expected", static_cast<double>(gathering.size)},
                         {"waited_seconds", seconds}};
-    verdict.text = fmt::format("{} of {} ranks have come to make {} since {}; {} {} missing", gathering.joined.size(),
-                               gathering.size, gathering.name.empty() ? "a communicator" : gathering.name,
-                               lasting(seconds), text_of(verdict.suspects), missing.size() == 1 ? "is" : "are");
+    const bool wait_in_vain = std::all_of(verdict.suspects.begin(), verdict.suspects.end(),
+                                          [](const Suspect& each) { return each.process >= 0; });
+    verdict.text =
+        fmt::format("{} of {} ranks have waited for {} to make {}; {} {}{}", gathering.joined.size(), gathering.size,
+                    lasting(seconds), gathering.name.empty() ? "a communicator" : gathering.name,
+                    text_of(verdict.suspects), missing.size() == 1 ? "is" : "are",
+                    wait_in_vain      ? " waiting, too, but cannot reach the others"
+                    : gathering.whole ? " missing"
+                                      : " not seen here");
     verdicts.push_back(std::move(verdict));
   }
 }

@@ -16,7 +16,7 @@
 namespace tutti::monitor {
 
 inline constexpr std::uint64_t kMagic = 0x31434552495455;  // "UTIREC1"
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr int kActives = 8;       // operations of a communicator under way at once; others are counted only
 inline constexpr int kWorkers = 32;      // of an operation under way, whose steps are told
 inline constexpr int kLinks = 64;        // of a communicator
@@ -26,6 +26,8 @@ inline constexpr int kSizeClasses = 12;  // of operations, see size_class()
 inline constexpr int kPrograms = 64;     // names of programs
 inline constexpr int kMarks = 9;         // of each level
 inline constexpr int kMarkLevels = 7;    // after every 8th collective, every 64th, ...
+inline constexpr int kGatherings = 4;    // communicators that a process is making at once; others are not recorded
+inline constexpr int kGathered = 4096;   // ranks of these of which it is recorded whether they have come
 
 template <typename T>
 class Cell {
@@ -96,6 +98,24 @@ struct Head {
   Cell<std::uint64_t> event_count;                     // claimed by any thread
   Cell<std::uint32_t> program_count;                   // claimed by any thread
   Text<32> programs[kPrograms];
+};
+
+/// A communicator that is being made: its ranks meet at a store. By the thread that makes it, but for `joined`: the
+/// thread of the store writes that if this process serves the store.
+struct alignas(64) GatheringRecord {
+  Cell<std::uint32_t> open;    // 0: free; set last
+  Cell<std::uint32_t> serves;  // 1: `joined` tells of all ranks; 0: of this one
+  Cell<std::int32_t> rank, size;
+  Cell<std::uint64_t> key;  // the same on all ranks
+  Cell<std::uint64_t> began;
+  Cell<std::uint64_t> joined[kGathered / 64];  // a bit for each rank
+
+  void join(int joining) {
+    if (joining < 0 || joining >= kGathered) return;
+    Cell<std::uint64_t>& word = joined[joining / 64];
+    word.set(word.get() | std::uint64_t{1} << joining % 64);
+  }
+  bool has_joined(int asked) const { return (joined[asked / 64].get() >> asked % 64 & 1) != 0; }
 };
 
 /// What an operation is, in one word.
@@ -310,8 +330,9 @@ class Map {
   const Shape& shape() const { return shape_; }
   explicit operator bool() const { return base_ != nullptr; }
   Head& head() const { return *reinterpret_cast<Head*>(base_); }
+  GatheringRecord& gathering(int i) const { return reinterpret_cast<GatheringRecord*>(base_ + kHeadBytes)[i]; }
   CommunicatorRecord& communicator(std::uint32_t i) const {
-    return *reinterpret_cast<CommunicatorRecord*>(base_ + kHeadBytes + i * communicator_bytes());
+    return *reinterpret_cast<CommunicatorRecord*>(base_ + kCommunicatorsAt + i * communicator_bytes());
   }
   /// Rings: record i is at i modulo their length.
   OperationRecord& operation(const CommunicatorRecord& of, std::uint64_t i) const {
@@ -334,6 +355,7 @@ class Map {
  private:
   static constexpr std::size_t kHeadBytes = 4096;
   static_assert(sizeof(Head) <= kHeadBytes);
+  static constexpr std::size_t kCommunicatorsAt = kHeadBytes + kGatherings * sizeof(GatheringRecord);
 
   static std::size_t events_bytes(const Shape& shape) { return shape.events * sizeof(EventRecord); }
   static std::byte* behind(const CommunicatorRecord& of) {
@@ -343,7 +365,7 @@ class Map {
     return sizeof(CommunicatorRecord) + shape_.operations * sizeof(OperationRecord) + shape_.steps * sizeof(StepRecord);
   }
   std::size_t lane_bytes() const { return sizeof(LaneRecord) + (shape_.chunks * sizeof(ChunkRecord) + 63) / 64 * 64; }
-  std::size_t lanes_at() const { return kHeadBytes + shape_.communicators * communicator_bytes(); }
+  std::size_t lanes_at() const { return kCommunicatorsAt + shape_.communicators * communicator_bytes(); }
   std::size_t events_at() const { return lanes_at() + shape_.lanes * lane_bytes(); }
 
   std::byte* base_ = nullptr;

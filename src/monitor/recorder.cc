@@ -186,6 +186,30 @@ void Recorder::end() {
 
 bool Recorder::is_ours() const { return owner_ == ::getpid(); }
 
+GatheringRecord* Recorder::open_gathering(std::uint64_t key, int rank, int size) {
+  if (!is_on() || !is_ours()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  for (int i = 0; i < kGatherings; ++i) {
+    GatheringRecord& gathering = map_.gathering(i);
+    if (gathering.open.get() != 0) continue;
+    for (Cell<std::uint64_t>& word : gathering.joined) word.set(0);
+    gathering.serves.set(0);
+    gathering.rank.set(rank);
+    gathering.size.set(size);
+    gathering.key.set(key);
+    gathering.began.set(ticks());
+    gathering.open.set(1);
+    return &gathering;
+  }
+  return nullptr;
+}
+
+void Recorder::close_gathering(GatheringRecord* record) {
+  if (record == nullptr || !is_ours()) return;
+  const std::lock_guard lock(mutex_);
+  record->open.set(0);
+}
+
 CommunicatorRecord* Recorder::open_communicator(std::uint64_t id) {
   if (!is_on() || !is_ours()) return nullptr;
   const std::lock_guard lock(mutex_);

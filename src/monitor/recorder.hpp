@@ -52,6 +52,9 @@ class Recorder {
   const Map& map() const { return map_; }
   const std::string& path() const { return path_; }
 
+  /// A communicator that is being made; null: no room. `key`: the same on all ranks. Any thread.
+  GatheringRecord* open_gathering(std::uint64_t key, int rank, int size);
+  void close_gathering(GatheringRecord* record);
   /// Null: no room. `state` is set last, by the caller: alive.
   CommunicatorRecord* open_communicator(std::uint64_t id);
   void close_communicator(CommunicatorRecord* record);

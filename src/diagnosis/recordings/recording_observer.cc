@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "diagnosis/recordings/recorded_gatherings.hpp"
 #include "diagnosis/robust.hpp"
 
 namespace tutti::diagnosis {
@@ -83,6 +84,7 @@ std::vector<Telemetry> RecordingObserver::observe(const monitor::Snapshot& snaps
     note_lanes(processes, job, telemetry);
     all.push_back(std::move(telemetry));
   }
+  add_gatherings(snapshot, all);
   return all;
 }
 

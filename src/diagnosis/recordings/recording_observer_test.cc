@@ -75,6 +75,48 @@ std::vector<FaultClass> faults_of(const Telemetry& telemetry) {
 
 using Faults = std::vector<FaultClass>;
 
+ProcessView that_gathers(int rank, std::vector<int> joined, bool serves = false) {
+  ProcessView view = process(rank, 3);
+  view.communicators.clear();
+  view.gatherings.push_back({77, rank, 3, serves, kNow - 20, std::move(joined)});
+  return view;
+}
+
+TEST(RecordingObserver, names_ranks_that_have_not_come) {
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, {that_gathers(0, {0, 2}, true), that_gathers(2, {2})}), {});
+  ASSERT_EQ(telemetry.size(), 1U);
+  EXPECT_EQ(telemetry[0].job, 77U);
+  const auto verdicts = diagnose(telemetry[0]);
+  ASSERT_EQ(faults_of(telemetry[0]), Faults{FaultClass::missing_at_start});
+  ASSERT_EQ(verdicts[0].suspects.size(), 1U);
+  EXPECT_EQ(verdicts[0].suspects[0].rank, 1);
+}
+
+TEST(RecordingObserver, knows_who_has_come_without_the_recording_of_the_store) {
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, {that_gathers(1, {1}), that_gathers(2, {2})}), {});
+  const auto verdicts = diagnose(telemetry.at(0));
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts[0].suspects[0].rank, 0);
+  ProcessView dead = that_gathers(0, {0});
+  dead.alive = false;
+  const auto again = observer.observe(at(kNow, {dead, that_gathers(1, {1}), that_gathers(2, {2})}), {});
+  EXPECT_EQ(diagnose(again.at(0)).size(), 1U) << "whoever died has not come";
+}
+
+TEST(RecordingObserver, adds_a_new_communicator_to_the_job_that_makes_it) {
+  RecordingObserver observer;
+  ProcessView waits = process(0, 3);
+  waits.gatherings.push_back({77, 1, 3, true, kNow - 20, {0, 1}});
+  const auto telemetry = observer.observe(at(kNow, {waits, process(1, 3), process(2, 3)}), {});
+  ASSERT_EQ(telemetry.size(), 1U);
+  EXPECT_EQ(telemetry[0].job, 7U);
+  ASSERT_EQ(telemetry[0].gatherings.size(), 1U);
+  ASSERT_EQ(telemetry[0].gatherings[0].waiting.size(), 1U);
+  EXPECT_EQ(telemetry[0].gatherings[0].waiting[0].process, 0);
+}
+
 TEST(RecordingObserver, names_the_rank_that_has_not_entered) {
   RecordingObserver observer;
   const auto telemetry = observer.observe(at(kNow, {that_waits(0, 3), that_waits(1, 3), process(2, 3)}), {});

@@ -115,12 +115,21 @@ struct CommunicatorFacts {
   std::vector<TrafficFacts> traffic;  // of one of its members
 };
 
+/// A rank that has called the making of a communicator and waits in it.
+struct WaitingRankFacts {
+  int rank = 0;
+  int process = -1;
+};
+
 /// Ranks that meet to make a communicator.
 struct GatheringFacts {
   std::string name;
   int size = 0;
   double began = 0;
-  std::vector<int> joined;  // ranks, in order
+  std::vector<int>
+      joined;         // ranks that have reached the meeting point, in order; of those that are seen, if not `whole`
+  bool whole = true;  // the process at whose address they meet is known
+  std::vector<WaitingRankFacts> waiting;  // that are known
 };
 
 /// How long a byte took from one process to another on one path, relative to what is usual there.

@@ -69,6 +69,10 @@ void TelemetryCheck::gathering(const GatheringFacts& facts) {
     range("gatherings", "rank", rank, last + 1, facts.size);
     last = rank;
   }
+  for (const WaitingRankFacts& waiting : facts.waiting) {
+    range("gatherings", "rank", waiting.rank, 0, facts.size);
+    process("gatherings", waiting.process, -1);
+  }
 }
 
 }  // namespace

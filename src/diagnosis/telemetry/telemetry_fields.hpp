@@ -105,11 +105,19 @@ void fields_of(const Visitor& visit, const CommunicatorFacts&) {
 }
 
 template <typename Visitor>
+void fields_of(const Visitor& visit, const WaitingRankFacts&) {
+  visit("rank", &WaitingRankFacts::rank);
+  visit("process", &WaitingRankFacts::process);
+}
+
+template <typename Visitor>
 void fields_of(const Visitor& visit, const GatheringFacts&) {
   visit("name", &GatheringFacts::name);
   visit("size", &GatheringFacts::size);
   visit("began", &GatheringFacts::began);
   visit("joined", &GatheringFacts::joined);
+  visit("whole", &GatheringFacts::whole);
+  visit("waiting", &GatheringFacts::waiting);
 }
 
 template <typename Visitor>

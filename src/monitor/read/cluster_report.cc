@@ -164,7 +164,7 @@ ClusterReport analyze(const Snapshot& snapshot, const ReportOptions& options) {
       find_stragglers(communicator);
       find_mismatches(communicator);
     }
-  judge(report, options);
+  judge(report, snapshot, options);
   return report;
 }
 

@@ -10,7 +10,7 @@ void find_waits(CommunicatorReport& communicator, double now);
 void find_stragglers(CommunicatorReport& communicator);
 void find_mismatches(CommunicatorReport& communicator);
 /// Sentences on all of it.
-void judge(ClusterReport& report, const ReportOptions& options);
+void judge(ClusterReport& report, const Snapshot& snapshot, const ReportOptions& options);
 
 /// Whether the communicator is broken for this rank. Of ranks that are told to end, those that are told last see the
 /// others go, which breaks nothing.

@@ -93,6 +93,19 @@ TEST(ClusterReport, names_the_rank_that_has_not_entered_and_not_those_that_wait)
             "for it, for 12.0 s");
 }
 
+TEST(ClusterReport, names_ranks_that_have_not_come_to_make_a_communicator) {
+  ProcessView store, other;
+  store.alive = other.alive = true;
+  store.gatherings.push_back({5, 0, 4, true, kNow - 12, {0, 2}});
+  other.gatherings.push_back({5, 2, 4, false, kNow - 11, {2}});
+  const ClusterReport report = of({store, other});
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_TRUE(report.findings[0].wrong);
+  EXPECT_EQ(report.findings[0].text, "ranks 0, 2 of 4 are making a communicator, for 12.0 s: ranks 1, 3 have not come");
+  store.gatherings[0].began = other.gatherings[0].began = kNow - 0.5;
+  EXPECT_TRUE(of({store, other}).findings.empty()) << "they have just begun";
+}
+
 TEST(ClusterReport, names_all_that_are_absent_though_only_the_first_is_awaited) {
   const ClusterReport report =
       of({that_waits(0, 4, 17, 1, 3), that_did(1, 4, 16, 3), that_did(2, 4, 15, 4), that_waits(3, 4, 17, 1, 3)});

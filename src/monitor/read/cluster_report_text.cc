@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "monitor/read/cluster_report_parts.hpp"
+#include "monitor/read/gatherings.hpp"
 
 namespace tutti::monitor {
 namespace {
@@ -18,6 +19,7 @@ class Judge {
 
   void communicator(const CommunicatorReport& communicator);
   void process(const ProcessReport& process);
+  void gathering(const Gathering& gathering);
 
  private:
   void tell(bool wrong, std::string text) { report_.findings.push_back({wrong, std::move(text)}); }
@@ -115,10 +117,25 @@ void Judge::process(const ProcessReport& process) {
                             process.lost_lanes));
 }
 
+void Judge::gathering(const Gathering& gathering) {
+  const double seconds = report_.now - gathering.began;
+  if (seconds < kWorthKnowing) return;
+  std::vector<int> waiting;
+  for (const Gathering::Waiting& each : gathering.waiting) waiting.push_back(each.rank);
+  const std::vector<int> missing = gathering.missing();
+  const std::string how = missing.empty()
+                              ? "all have come"
+                              : fmt::format("{} {} not come", text_of(missing), missing.size() == 1 ? "has" : "have");
+  tell(seconds >= options_.late && !missing.empty(),
+       fmt::format("{} of {} {} making a communicator, for {}: {}", text_of(waiting), gathering.size,
+                   waiting.size() == 1 ? "is" : "are", duration_text(seconds), how));
+}
+
 }  // namespace
 
-void judge(ClusterReport& report, const ReportOptions& options) {
+void judge(ClusterReport& report, const Snapshot& snapshot, const ReportOptions& options) {
   Judge judge(report, options);
+  for (const Gathering& each : gatherings_of(snapshot)) judge.gathering(each);
   for (const JobReport& job : report.jobs)
     for (const CommunicatorReport& communicator : job.communicators) judge.communicator(communicator);
   for (const ProcessReport& process : report.processes) judge.process(process);

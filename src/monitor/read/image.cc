@@ -76,6 +76,7 @@ Result<RecordingImage> RecordingImage::copy_of(const RecordingSource& source, co
 
 Status RecordingImage::copy(const Detail& detail) {
   const Shape& shape = map_.shape();
+  if (Status read = fill(&map_.gathering(0), kGatherings * sizeof(GatheringRecord)); !read) return read;
   for (std::uint32_t i = 0; i < shape.communicators; ++i)
     if (Status read = copy_communicator(map_.communicator(i), detail); !read) return read;
   for (std::uint32_t i = 0; i < shape.lanes; ++i)

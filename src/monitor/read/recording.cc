@@ -58,6 +58,7 @@ class RecordingReader {
   ProcessView process() const;
 
  private:
+  void read_gathering(const GatheringRecord& record, std::vector<GatheringView>& into) const;
   void read_communicator(const CommunicatorRecord& record, std::vector<CommunicatorView>& into) const;
   void read_pending(const CommunicatorRecord& record, CommunicatorView& view) const;
   void read_links(const CommunicatorRecord& record, CommunicatorView& view) const;
@@ -99,11 +100,26 @@ ProcessView RecordingReader::process() const {
   view.lost_communicators = head.lost_communicators.get();
   view.lost_lanes = head.lost_lanes.get();
   view.event_count = head.event_count.get();
+  for (int i = 0; i < kGatherings; ++i) read_gathering(map_.gathering(i), view.gatherings);
   for (std::uint32_t i = 0; i < map_.shape().communicators; ++i)
     read_communicator(map_.communicator(i), view.communicators);
   for (std::uint32_t i = 0; i < map_.shape().lanes; ++i) read_lane(i, view.lanes);
   if (detail_.events) read_events(view.events);
   return view;
+}
+
+void RecordingReader::read_gathering(const GatheringRecord& record, std::vector<GatheringView>& into) const {
+  if (record.open.get() == 0) return;
+  GatheringView view;
+  view.key = record.key.get();
+  view.rank = record.rank.get();
+  view.size = record.size.get();
+  if (view.size < 1 || view.size > kMostRanks || view.rank < 0 || view.rank >= view.size) return;
+  view.serves = record.serves.get() != 0;
+  view.began = clock_.at(record.began.get());
+  for (int rank = 0; rank < std::min(view.size, kGathered); ++rank)
+    if (record.has_joined(rank)) view.joined.push_back(rank);
+  into.push_back(std::move(view));
 }
 
 void RecordingReader::read_communicator(const CommunicatorRecord& record, std::vector<CommunicatorView>& into) const {

@@ -156,6 +156,15 @@ struct EventView {
   std::string text;
 };
 
+/// A communicator that a process is making.
+struct GatheringView {
+  std::uint64_t key = 0;  // the same on all ranks
+  int rank = 0, size = 0;
+  bool serves = false;  // the store is in this process: `joined` tells of all ranks
+  double began = 0;
+  std::vector<int> joined;  // in order; of the first 4,096 ranks
+};
+
 struct ProcessView {
   std::string file;
   int pid = 0;
@@ -169,6 +178,7 @@ struct ProcessView {
   std::uint32_t window = 0;
   std::uint32_t lost_communicators = 0, lost_lanes = 0;
   std::uint64_t event_count = 0;
+  std::vector<GatheringView> gatherings;
   std::vector<CommunicatorView> communicators;
   std::vector<LaneView> lanes;
   std::vector<EventView> events;  // the last ones, oldest first

@@ -92,6 +92,26 @@ TEST(Snapshot, has_what_is_under_way_with_its_workers_and_the_rank_awaited) {
   EXPECT_NEAR(pending[0].awaited_since, snapshot.now - 4, 0.5);
 }
 
+TEST(Snapshot, has_communicators_that_are_being_made) {
+  const TemporaryFolder folder;
+  const auto recorder = open_recorder(folder.path());
+  GatheringRecord* const closed = recorder->open_gathering(5, 0, 2);
+  GatheringRecord* const open = recorder->open_gathering(6, 3, 5000);
+  ASSERT_TRUE(closed != nullptr && open != nullptr);
+  recorder->close_gathering(closed);
+  for (const int rank : {0, 3, 64, 4095, 4096}) open->join(rank);
+  open->serves.set(1);
+  const Snapshot snapshot = look(folder);
+  const auto& gatherings = snapshot.processes.at(0).gatherings;
+  ASSERT_EQ(gatherings.size(), 1U);
+  EXPECT_EQ(gatherings[0].key, 6U);
+  EXPECT_EQ(gatherings[0].rank, 3);
+  EXPECT_EQ(gatherings[0].size, 5000);
+  EXPECT_TRUE(gatherings[0].serves);
+  EXPECT_EQ(gatherings[0].joined, (std::vector<int>{0, 3, 64, 4095}));
+  EXPECT_NEAR(gatherings[0].began, snapshot.now, 0.5);
+}
+
 TEST(Snapshot, has_for_how_long_each_rank_was_waited_for) {
   const TemporaryFolder folder;
   const auto recorder = open_recorder(folder.path());
