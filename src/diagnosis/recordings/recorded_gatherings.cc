@@ -3,31 +3,32 @@
 #include <algorithm>
 
 #include "diagnosis/recordings/recording_facts.hpp"
-#include "monitor/read/gatherings.hpp"
+#include "monitor/read/rank_meetings.hpp"
 
 namespace tutti::diagnosis {
 namespace {
 
-using monitor::Gathering;
 using monitor::ProcessView;
+using monitor::RankMeeting;
 using monitor::Snapshot;
+using monitor::WaitingRank;
 
 /// The job that a rank of it is in; null: none.
-Telemetry* find_job(const Gathering& gathering, const Snapshot& snapshot, std::vector<Telemetry>& jobs) {
-  for (const Gathering::Waiting& waiting : gathering.waiting)
+Telemetry* find_job(const RankMeeting& gathering, const Snapshot& snapshot, std::vector<Telemetry>& jobs) {
+  for (const WaitingRank& waiting : gathering.waiting)
     for (const monitor::CommunicatorView& communicator : snapshot.processes[waiting.process].communicators)
       for (Telemetry& job : jobs)
         if (job.job == communicator.job) return &job;
   return nullptr;
 }
 
-Telemetry start_of(const Gathering& gathering, const Snapshot& snapshot) {
+Telemetry start_of(const RankMeeting& gathering, const Snapshot& snapshot) {
   Telemetry telemetry;
   telemetry.job = gathering.key;
   telemetry.command = snapshot.processes[gathering.waiting.front().process].command;
   telemetry.now = snapshot.now;
   telemetry.realtime_offset = snapshot.realtime_offset;
-  for (const Gathering::Waiting& waiting : gathering.waiting) {
+  for (const WaitingRank& waiting : gathering.waiting) {
     ProcessFacts process = process_facts(snapshot.processes[waiting.process], 0);
     process.rank = waiting.rank;
     telemetry.processes.push_back(std::move(process));
@@ -35,7 +36,7 @@ Telemetry start_of(const Gathering& gathering, const Snapshot& snapshot) {
   return telemetry;
 }
 
-GatheringFacts facts_of(Gathering gathering, const Snapshot& snapshot, const Telemetry& job) {
+GatheringFacts facts_of(RankMeeting gathering, const Snapshot& snapshot, const Telemetry& job) {
   GatheringFacts facts;
   facts.size = gathering.size;
   facts.began = gathering.began;
@@ -43,7 +44,7 @@ GatheringFacts facts_of(Gathering gathering, const Snapshot& snapshot, const Tel
   facts.joined = std::move(gathering.joined);
   // Beyond the ranks whose coming is recorded nobody is missed.
   for (int rank = monitor::kGathered; rank < gathering.size; ++rank) facts.joined.push_back(rank);
-  for (const Gathering::Waiting& waiting : gathering.waiting) {
+  for (const WaitingRank& waiting : gathering.waiting) {
     const int pid = snapshot.processes[waiting.process].pid;
     const auto found = std::find_if(job.processes.begin(), job.processes.end(), [&](const ProcessFacts& each) {
       return each.pid == pid && each.host == snapshot.processes[waiting.process].host;
@@ -57,7 +58,7 @@ GatheringFacts facts_of(Gathering gathering, const Snapshot& snapshot, const Tel
 }  // namespace
 
 void add_gatherings(const Snapshot& snapshot, std::vector<Telemetry>& jobs) {
-  for (Gathering& gathering : monitor::gatherings_of(snapshot)) {
+  for (RankMeeting& gathering : monitor::rank_meetings_of(snapshot)) {
     Telemetry* job = find_job(gathering, snapshot, jobs);
     if (job == nullptr) job = &jobs.emplace_back(start_of(gathering, snapshot));
     job->gatherings.push_back(facts_of(std::move(gathering), snapshot, *job));

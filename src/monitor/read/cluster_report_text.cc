@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "monitor/read/cluster_report_parts.hpp"
-#include "monitor/read/gatherings.hpp"
+#include "monitor/read/rank_meetings.hpp"
 
 namespace tutti::monitor {
 namespace {
@@ -19,7 +19,7 @@ class Judge {
 
   void communicator(const CommunicatorReport& communicator);
   void process(const ProcessReport& process);
-  void gathering(const Gathering& gathering);
+  void gathering(const RankMeeting& gathering);
 
  private:
   void tell(bool wrong, std::string text) { report_.findings.push_back({wrong, std::move(text)}); }
@@ -117,11 +117,11 @@ void Judge::process(const ProcessReport& process) {
                             process.lost_lanes));
 }
 
-void Judge::gathering(const Gathering& gathering) {
+void Judge::gathering(const RankMeeting& gathering) {
   const double seconds = report_.now - gathering.began;
   if (seconds < kWorthKnowing) return;
   std::vector<int> waiting;
-  for (const Gathering::Waiting& each : gathering.waiting) waiting.push_back(each.rank);
+  for (const WaitingRank& each : gathering.waiting) waiting.push_back(each.rank);
   const std::vector<int> missing = gathering.missing();
   const std::string how = missing.empty()
                               ? "all have come"
@@ -135,7 +135,7 @@ void Judge::gathering(const Gathering& gathering) {
 
 void judge(ClusterReport& report, const Snapshot& snapshot, const ReportOptions& options) {
   Judge judge(report, options);
-  for (const Gathering& each : gatherings_of(snapshot)) judge.gathering(each);
+  for (const RankMeeting& each : rank_meetings_of(snapshot)) judge.gathering(each);
   for (const JobReport& job : report.jobs)
     for (const CommunicatorReport& communicator : job.communicators) judge.communicator(communicator);
   for (const ProcessReport& process : report.processes) judge.process(process);
