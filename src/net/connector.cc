@@ -62,7 +62,8 @@ void Connector::accept_some(std::size_t listener) {
     auto accepted = options_.sockets->accept(listeners_[listener].socket.get());
     if (!accepted) {
       // Out of descriptors, most likely. The connection stays queued, and the listener readable.
-      const auto oldest = oldest_unproven();
+      auto oldest = oldest_unproven();
+      if (!oldest) oldest = oldest_ungreeted();
       if (oldest && has_had_its_time(*find(*oldest))) return drop(*oldest, accepted.error().message);
       log_.warn(accepted.error().message, loop_.now());
       return pause_listening(kExhaustedPause);
@@ -78,6 +79,14 @@ void Connector::accept_some(std::size_t listener) {
 std::optional<Connector::Id> Connector::oldest_unproven() const {
   const auto oldest = std::find_if(pending_.begin(), pending_.end(),
                                    [](const auto& each) { return !each.second->dialed && !each.second->proven; });
+  if (oldest == pending_.end()) return std::nullopt;
+  return oldest->first;
+}
+
+/// Returns the oldest that has proven itself and not greeted. Without a secret anybody can do that.
+std::optional<Connector::Id> Connector::oldest_ungreeted() const {
+  const auto oldest = std::find_if(pending_.begin(), pending_.end(),
+                                   [](const auto& each) { return !each.second->dialed && !each.second->greeted; });
   if (oldest == pending_.end()) return std::nullopt;
   return oldest->first;
 }

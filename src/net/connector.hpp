@@ -150,6 +150,7 @@ class Connector {
   void accept_some(std::size_t listener);
   bool make_room();
   std::optional<Id> oldest_unproven() const;
+  std::optional<Id> oldest_ungreeted() const;
   bool has_had_its_time(const Pending& pending) const;
   Status watch(Id id, Pending& pending);
   void on_events(Id id, std::uint32_t events);

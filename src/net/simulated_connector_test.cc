@@ -148,6 +148,25 @@ TEST_F(SimulatedConnector, WithoutADescriptorItPausesAndAcceptsLater) {
   EXPECT_TRUE(client.replies.contains(*id));
 }
 
+TEST_F(SimulatedConnector, WithoutADescriptorWhoHasProvenItselfAndDoesNotGreetMakesRoom) {
+  server.listen(here);
+  const auto mute = client_sockets.connect(here, nullptr);
+  const JobKey key(kSecret, "", false);
+  Handshake handshake(Side::connector, Purpose::control, key, here);
+  for (int turn = 0; turn < 10; ++turn) {
+    at(0);
+    if (*handshake.advance(mute->get())) break;
+  }
+  at(4);
+  EXPECT_EQ(server.drops, 0) << "it may wait for a core";
+  network.fail_next_accept();
+  const auto id = dial(here);
+  at(4);
+  EXPECT_EQ(server.drops, 1);
+  at(4.2);
+  EXPECT_TRUE(client.replies.contains(*id));
+}
+
 TEST_F(SimulatedConnector, ARelayTriesTheNextRouteAfterAMoment) {
   const SocketAddress silent = address("10.0.0.1:81");
   network.silence(silent);
