@@ -13,7 +13,8 @@ if(TARGET tutti_communicator)
   list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
   add_dependencies(tutti ${modules})
   target_link_options(tutti PRIVATE -Wl,--whole-archive ${archives} -Wl,--no-whole-archive
-    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map
+    -Wl,-z,nodelete)  # its threads and its handler of signals outlive dlclose()
   if(NOT TUTTI_SANITIZE)  # a sanitizer's run-time comes from the program
     target_link_options(tutti PRIVATE -Wl,-z,defs)
   endif()
