@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "monitor/read/cluster_report_parts.hpp"
 
@@ -32,11 +33,30 @@ double median_of_others(const std::vector<double>& values, std::size_t index) {
   return (others[others.size() / 2] + others[(others.size() - 1) / 2]) / 2;
 }
 
+/// A value for each recorded rank. The others' median follows from the order of all values, which is worked out once.
+class RankValues {
+ public:
+  explicit RankValues(std::vector<double> values) : values_(std::move(values)), sorted_(values_) {
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+  /// By how much less this rank has than the median of the others.
+  double lack(std::size_t index) const {
+    const auto place =
+        static_cast<std::size_t>(std::lower_bound(sorted_.begin(), sorted_.end(), values_[index]) - sorted_.begin());
+    const auto other = [&](std::size_t at) { return sorted_[at < place ? at : at + 1]; };
+    const std::size_t others = values_.size() - 1;
+    return (other(others / 2) + other((others - 1) / 2)) / 2 - values_[index];
+  }
+
+ private:
+  std::vector<double> values_, sorted_;
+};
+
 /// The same collectives on all ranks, one after another.
 struct Stretch {
   double lasted = 0;  // seconds
   double collectives = 0;
-  std::vector<double> in, waited;  // seconds, by recorded rank
+  RankValues in, waited;  // seconds
 };
 
 /// What ranks were in up to a collective, by recorded rank: the difference of two is a stretch.
@@ -48,15 +68,16 @@ struct SharedMark {
 std::vector<Stretch> stretches_between(const std::vector<SharedMark>& all_marks) {
   std::vector<Stretch> stretches;
   for (std::size_t i = 1; i < all_marks.size(); ++i) {
-    Stretch stretch;
-    stretch.collectives = all_marks[i].number - all_marks[i - 1].number;
+    double lasted = 0;
+    std::vector<double> in, waited;
     for (std::size_t rank = 0; rank < all_marks[i].marks.size(); ++rank) {
       const MarkView &from = all_marks[i - 1].marks[rank], &to = all_marks[i].marks[rank];
-      stretch.lasted = std::max(stretch.lasted, to.at - from.at);
-      stretch.in.push_back(to.seconds - from.seconds);
-      stretch.waited.push_back(to.waited - from.waited);
+      lasted = std::max(lasted, to.at - from.at);
+      in.push_back(to.seconds - from.seconds);
+      waited.push_back(to.waited - from.waited);
     }
-    stretches.push_back(std::move(stretch));
+    stretches.push_back({lasted, static_cast<double>(all_marks[i].number - all_marks[i - 1].number),
+                         RankValues(std::move(in)), RankValues(std::move(waited))});
   }
   return stretches;
 }
@@ -117,13 +138,12 @@ struct Bars {
 };
 
 /// What a rank costs the others: by how much less it spends of `what` than their median.
-std::optional<Straggler> judge_rank(const std::vector<Stretch>& stretches, std::vector<double> Stretch::*what,
-                                    std::size_t index, const Bars& bars) {
+std::optional<Straggler> judge_rank(const std::vector<Stretch>& stretches, RankValues Stretch::*what, std::size_t index,
+                                    const Bars& bars) {
   Straggler found;
   double collectives = 0, squares = 0;
   for (const Stretch& stretch : stretches) {
-    const std::vector<double>& values = stretch.*what;
-    const double lost = median_of_others(values, index) - values[index];
+    const double lost = (stretch.*what).lack(index);
     found.lost += lost;
     squares += lost * lost;
     found.seconds += stretch.lasted;
