@@ -256,15 +256,18 @@ Execution::Waiting Execution::waiting_for() const {
 void Execution::note_wait(std::uint64_t now) {
   if (!run_.is_running() || !run_.measures_waits()) return;
   const int rank = waiting_for().rank;
-  run_.note_wait(rank, is_on_its_way(rank), now);
+  run_.note_wait(rank, longest_transit(rank), now);
 }
 
-/// Returns whether a chunk from or to this rank travels.
-bool Execution::is_on_its_way(int rank) const {
-  return std::any_of(plan().workers.begin(), plan().workers.end(), [rank](const PlanWorker& worker) {
-    return (worker.recv != nullptr && worker.recv_rank == rank && worker.recv->is_moving()) ||
-           (worker.send != nullptr && worker.send_rank == rank && worker.send->is_moving());
-  });
+/// Returns for how many ticks chunks that are under way from or to this rank may take; 0: none are.
+std::uint64_t Execution::longest_transit(int rank) const {
+  constexpr double kCopies = 1e3, kChunks = 100e3;  // microseconds
+  Transit found = Transit::none;
+  for (const PlanWorker& worker : plan().workers) {
+    if (worker.recv != nullptr && worker.recv_rank == rank) found = std::max(found, worker.recv->transit());
+    if (worker.send != nullptr && worker.send_rank == rank) found = std::max(found, worker.send->transit());
+  }
+  return found == Transit::none ? 0 : ticks_of_microseconds(found == Transit::copies ? kCopies : kChunks);
 }
 
 Execution::Waiting Execution::waiting_in(std::size_t worker) const {

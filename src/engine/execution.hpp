@@ -85,7 +85,7 @@ class Execution {
   bool end();
   bool is_stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   Waiting waiting_in(std::size_t worker) const;
-  bool is_on_its_way(int rank) const;
+  std::uint64_t longest_transit(int rank) const;
   std::span<std::byte> buffer(Buffer side) const;
 
   RunState run_;

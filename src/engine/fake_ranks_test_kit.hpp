@@ -46,12 +46,12 @@ class FakeLink {
   FakeLink(const FakeLink&) = delete;
   FakeLink& operator=(const FakeLink&) = delete;
 
-  bool is_prompt = true;      // chunks arrive, and credit and memory return, at once; else in progress()
-  bool lands = false;         // chunks are put where they are expected as soon as they are here
-  bool copies = true;         // send_copy() copies; else it does what send() does
-  bool holds_chunks = false;  // no chunk arrives
-  bool moves = false;         // says that a chunk is on its way
-  bool holds_memory = false;  // no memory is released, but that of chunks that were copied
+  bool is_prompt = true;            // chunks arrive, and credit and memory return, at once; else in progress()
+  bool lands = false;               // chunks are put where they are expected as soon as they are here
+  bool copies = true;               // send_copy() copies; else it does what send() does
+  bool holds_chunks = false;        // no chunk arrives
+  Transit transit = Transit::none;  // as it tells
+  bool holds_memory = false;        // no memory is released, but that of chunks that were copied
   std::optional<Error> send_error;
   std::optional<Error> recv_error;
   std::optional<OperationTag> false_tag;   // chunks carry this instead of theirs
@@ -108,7 +108,7 @@ class FakeLink {
     void expect(std::byte* landing, std::size_t bytes, OperationTag tag) override;
     std::optional<Arrival> poll() override { return link_.poll(); }
     void release() override { link_.release(); }
-    bool is_moving() const override { return link_.moves; }
+    Transit transit() const override { return link_.transit; }
     std::size_t chunk_limit() const override { return link_.limits_.chunk_limit; }
     const Error* error() const override { return link_.recv_error ? &*link_.recv_error : nullptr; }
     void observe(monitor::LinkRecord&) override {}

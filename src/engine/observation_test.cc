@@ -254,7 +254,7 @@ TEST(Execution, CountsNoWaitWhileChunksAreOnTheirWay) {
     Exercise exercise(reduces_all(2, 4));
     FakeRanks ranks(2);
     ranks.load(exchange(), exercise);
-    ranks.link(1, 0).moves = moving;
+    ranks.link(1, 0).transit = moving ? Transit::chunks : Transit::none;
     Watched watched;
     watched.enter(ranks, 0);
     ranks.start_all();
@@ -264,20 +264,42 @@ TEST(Execution, CountsNoWaitWhileChunksAreOnTheirWay) {
   }
 }
 
-TEST(Execution, CountsWhatTakesTooLongToBeOnItsWayAsAWait) {
+TEST(Execution, CountsWhatTakesTooLongToBeOnItsWayAsAWaitFromItsBeginning) {
+  for (const auto& [transit, longest] : {std::pair(Transit::chunks, 100e3), std::pair(Transit::copies, 1e3)}) {
+    Exercise exercise(reduces_all(2, 4));
+    FakeRanks ranks(2);
+    ranks.load(exchange(), exercise);
+    ranks.link(1, 0).transit = transit;
+    Watched watched;
+    watched.enter(ranks, 0);
+    ranks.start_all();
+    for (int i = 0; i < 100; ++i) ranks.advance(0);
+    const auto note_after = [&](double microseconds) {
+      ranks.execution(0).note_wait(watched.active.entered.get() + ticks_of_microseconds(microseconds));
+    };
+    note_after(longest / 2);
+    EXPECT_EQ(watched.waited_for(1), 0U);
+    note_after(1.5 * longest);
+    EXPECT_GE(watched.waited_for(1), ticks_of_microseconds(1.4 * longest));
+  }
+}
+
+TEST(Execution, CountsNoWaitForWhatWasOnItsWayAndHasCome) {
   Exercise exercise(reduces_all(2, 4));
   FakeRanks ranks(2);
   ranks.load(exchange(), exercise);
-  ranks.link(1, 0).moves = true;
+  ranks.link(1, 0).transit = Transit::chunks;
   Watched watched;
   watched.enter(ranks, 0);
   ranks.start_all();
   for (int i = 0; i < 100; ++i) ranks.advance(0);
-  ranks.execution(0).note_wait(watched.active.entered.get() + ticks_of_microseconds(50e3));
-  EXPECT_EQ(watched.waited_for(1), 0u);
-  ranks.execution(0).note_wait(watched.active.entered.get() + ticks_of_microseconds(150e3));
-  ranks.execution(0).note_wait(watched.active.entered.get() + ticks_of_microseconds(250e3));
-  EXPECT_GE(watched.waited_for(1), ticks_of_microseconds(100e3));
+  const std::uint64_t entered = watched.active.entered.get();
+  ranks.execution(0).note_wait(entered + ticks_of_microseconds(50e3));
+  ranks.link(1, 0).transit = Transit::none;
+  ranks.execution(0).note_wait(entered + ticks_of_microseconds(60e3));
+  ranks.execution(0).note_wait(entered + ticks_of_microseconds(80e3));
+  EXPECT_NEAR(static_cast<double>(watched.waited_for(1)), static_cast<double>(ticks_of_microseconds(20e3)),
+              static_cast<double>(ticks_of_microseconds(1e3)));
 }
 
 }  // namespace

@@ -62,7 +62,9 @@ class RunState {
   }
   /// See monitor::WaitMeter.
   bool measures_waits() const { return waits_.is_on(); }
-  void note_wait(int rank, bool on_its_way, std::uint64_t now) { waits_.note_wait(rank, on_its_way, now); }
+  void note_wait(int rank, std::uint64_t longest_transit, std::uint64_t now) {
+    waits_.note_wait(rank, longest_transit, now);
+  }
 
   void note_program(std::uint32_t recorded_as, std::size_t workers) {
     if (active_ != nullptr)

@@ -1,6 +1,7 @@
 // Measures for how long an operation under way waits, and for which ranks: the time in which nothing of it moves, from
 // a microsecond or two on. What is neither is the time in which it moves data, so that the two add up to the time from
-// entering to the end. Chunks on their way between hosts are no wait: they move, though nobody here does.
+// entering to the end. Chunks on their way between hosts are no wait: they move, though nobody here does. What brings
+// nothing for longer than chunks may take was a wait from its beginning.
 //
 // It writes into the operation's Active, and into the waits of its communicator, as it goes: a wait that lasts is seen
 // while it lasts. By the owner of the communicator's token only. It reads the clock where a wait begins, goes on or
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "monitor/layout.hpp"
@@ -39,33 +41,34 @@ class WaitMeter {
     measured_to_ = 0;
   }
 
-  /// Nothing has moved for a while, and `rank` is waited for (-1: none). `on_its_way`: a chunk from or to it travels.
-  /// Called again and again while that lasts. `now`: ticks, not before the last move.
-  void note_wait(int rank, bool on_its_way, std::uint64_t now) {
+  /// Nothing has moved for a while, and `rank` is waited for (-1: none). `longest_transit`: ticks that chunks from or
+  /// to it, which are under way, may take; 0: none are. Called again and again while that lasts. `now`: ticks, not
+  /// before the last move.
+  void note_wait(int rank, std::uint64_t longest_transit, std::uint64_t now) {
     const std::uint64_t entered = active_->entered.get();
     if (measured_to_ == 0) {
       // What comes first in an operation is waited for since it was entered.
       begun_ = measured_to_ = moved_ ? std::max(now, entered) : entered;
-      alone_ = 0;
+      alone_ = held_back_ = 0;
     } else {
       charge(now);
     }
-    if (rank != rank_) alone_ = 0;
+    if (rank != rank_) alone_ = held_back_ = 0;
+    if (longest_transit == 0) held_back_ = 0;  // what travelled has come
     rank_ = rank;
-    on_its_way_ = on_its_way;
+    longest_transit_ = longest_transit;
   }
 
  private:
-  static constexpr double kLongestTransit = 100e3;  // microseconds; what brings nothing for longer does not travel
   static constexpr int kTries = 8;
 
   /// Charges the time since it was last done to the rank that was waited for then.
   void charge(std::uint64_t now) {
     if (now <= measured_to_) return;
-    const std::uint64_t lasted = now - measured_to_;
+    held_back_ += now - measured_to_;
     measured_to_ = now;
-    if (rank_ < 0) return;
-    if (on_its_way_ && now - begun_ < ticks_of_microseconds(kLongestTransit)) return;
+    if (rank_ < 0 || now - begun_ < longest_transit_) return;
+    const std::uint64_t lasted = std::exchange(held_back_, 0);
     active_->waited.add(lasted);
     if (of_ != nullptr) record_of(rank_).ticks.add(lasted);
     alone_ += lasted;
@@ -93,8 +96,9 @@ class WaitMeter {
   std::uint64_t alone_ = 0;        // ticks in which `rank_` was waited for, without a move between
   std::uint64_t longest_ = 0;      // of these in this operation
   int rank_ = -1;
-  bool on_its_way_ = false;
-  bool moved_ = false;  // anything, since the operation was entered
+  std::uint64_t longest_transit_ = 0;
+  std::uint64_t held_back_ = 0;  // ticks of this wait that may be a transit
+  bool moved_ = false;           // anything, since the operation was entered
 };
 
 }  // namespace tutti::monitor

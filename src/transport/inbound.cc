@@ -45,9 +45,9 @@ struct Inbound::Link final : RecvLink {
     inbound->maybe_ack(*this, false);
   }
 
-  bool is_moving() const override {
+  Transit transit() const override {
     const std::lock_guard lock(mutex());
-    return state.is_arriving();
+    return state.is_arriving() ? Transit::chunks : Transit::none;
   }
 
   std::size_t chunk_limit() const override { return inbound->context_.options.limits.chunk_limit; }

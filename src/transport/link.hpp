@@ -29,6 +29,13 @@ struct OperationTag {
   bool operator==(const OperationTag&) const = default;
 };
 
+/// What is on its way on a link, as far as this end knows.
+enum class Transit : std::uint8_t {
+  none,
+  copies,  // small chunks that were copied, and are acknowledged late: they may have come long since
+  chunks,  // chunks that are acknowledged when they have come, or of which the rest is awaited
+};
+
 class SendLink {
  public:
   virtual ~SendLink() = default;
@@ -45,9 +52,8 @@ class SendLink {
   virtual std::uint64_t sent() const = 0;
   virtual std::uint64_t released() = 0;
 
-  /// Returns whether chunks are on their way to the receiver: given to a lane, and not acknowledged. Always false where
-  /// that takes no time.
-  virtual bool is_moving() const { return false; }
+  /// Returns what is on its way to the receiver. Always none where that takes no time.
+  virtual Transit transit() const { return Transit::none; }
 
   virtual std::size_t chunk_limit() const = 0;
   virtual const Error* error() const = 0;
@@ -78,9 +84,9 @@ class RecvLink {
   /// Gives the chunk that poll() returned back; its staging memory may be reused.
   virtual void release() = 0;
 
-  /// Returns whether a chunk is here in part, so that the rest of it is on its way. Always false where that takes no
+  /// Returns whether a chunk is here in part, so that the rest of it is on its way. Always none where that takes no
   /// time.
-  virtual bool is_moving() const { return false; }
+  virtual Transit transit() const { return Transit::none; }
 
   virtual std::size_t chunk_limit() const = 0;
   virtual const Error* error() const = 0;

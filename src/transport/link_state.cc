@@ -179,6 +179,7 @@ Result<std::byte*> LinkReceiver::begin(std::uint32_t lane, const FrameHeader& he
     landing = *staged;
   }
   slot.state = State::arriving;
+  ++arriving_;
   slot.wants_ack = header.wants_ack;
   return landing;
 }
@@ -226,6 +227,7 @@ void LinkReceiver::complete(std::uint32_t lane, std::uint64_t sequence) {
   // A copy that came while another lane was still delivering was thrown away.
   if (slot.state != State::arriving || slot.lane != lane) return;
   slot.state = State::received;
+  --arriving_;
   ack_wanted_ = ack_wanted_ || slot.wants_ack;
   if (slot.is_expected && slot.held != 0) {
     land(slot);
@@ -239,18 +241,13 @@ void LinkReceiver::complete(std::uint32_t lane, std::uint64_t sequence) {
     received_cost_ += chunk_cost(slots_[received_++].came_bytes);
 }
 
-bool LinkReceiver::is_arriving() const {
-  for (std::uint64_t sequence = received_; sequence != slots_.end(); ++sequence)
-    if (slots_[sequence].state == State::arriving) return true;
-  return false;
-}
-
 void LinkReceiver::abandon(std::uint32_t lane) {
   for (std::uint64_t sequence = slots_.first(); sequence != slots_.end(); ++sequence) {
     Slot& slot = slots_[sequence];
     if (slot.state != State::arriving || slot.lane != lane) continue;
     free_staging(slot);
     slot.state = State::absent;
+    --arriving_;
     slot.mismatched = false;
     if (sequence < granted_ && slot.landing != nullptr) {
       needed_ -= slot.need;

@@ -143,7 +143,7 @@ class LinkReceiver {
   Acknowledgement acknowledge();
 
   /// Whether a chunk has begun to arrive and is not here whole.
-  bool is_arriving() const;
+  bool is_arriving() const { return arriving_ != 0; }
 
   std::uint64_t expected() const { return expected_; }
   std::uint64_t received() const { return received_; }
@@ -181,6 +181,7 @@ class LinkReceiver {
   std::uint64_t received_cost_ = 0;
   std::uint64_t expected_cost_ = 0;
   std::size_t staged_ = 0;
+  std::size_t arriving_ = 0;  // slots
 
   // The grant: slots below granted_ have a landing, or staging set aside (needed_ in all).
   std::uint64_t granted_ = 0;

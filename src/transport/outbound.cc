@@ -42,9 +42,11 @@ class Outbound::Link final : public SendLink {
     const std::lock_guard lock(mutex());
     return sending_->state.released();
   }
-  bool is_moving() const override {
+  Transit transit() const override {
     const std::lock_guard lock(mutex());
-    return sending_->state.acked() != sending_->state.posted();
+    const LinkSender& state = sending_->state;
+    if (state.released() != state.posted()) return Transit::chunks;
+    return state.acked() != state.posted() ? Transit::copies : Transit::none;
   }
   std::size_t chunk_limit() const override { return outbound_->context_.options.limits.chunk_limit; }
   void observe(monitor::LinkRecord& record) override {

@@ -19,6 +19,7 @@ constexpr int kNapMicroseconds = 1000;     // a missed wake costs no more than t
 constexpr double kGraceSeconds = 5;        // for operations of a communicator that is dropped, after the last move
 constexpr unsigned kPollsPerCheck = 1024;  // polls between two readings of the clock while something moves
 constexpr int kPollsAlone = 64;            // a microsecond or two
+constexpr double kBetweenLooks = 5;        // microseconds, of who only tests
 
 /// How long a rank that gives up waits for peers in other processes to come out of a step that writes into its memory.
 /// One step takes milliseconds; a process that takes longer stands still, and the memory is taken away from it.
@@ -173,8 +174,9 @@ std::shared_ptr<Operation> OperationDriver::submit(const Call& call, Deadline de
 bool OperationDriver::drive() {
   if (!scheduler_.take_token()) return false;
   const bool moved = service();
-  // Nobody may be waiting: this call may be the only one for a while that can notice a rank that is gone.
-  if (!moved) look_after_waits();
+  // Nobody may be waiting: this call may be the only one for a while that can notice a rank that is gone. Or it may be
+  // one of many in a loop, which is to leave the links to whoever moves them.
+  if (!moved && ticks() - looked_at_ > ticks_of_microseconds(kBetweenLooks)) look_after_waits();
   scheduler_.give_token();
   return moved;
 }
@@ -337,9 +339,9 @@ void OperationDriver::note_waits(std::uint64_t since) {
 
 /// Records waits and checks the operations. For all who drive and do not spin, as often as they look.
 void OperationDriver::look_after_waits() {
-  const std::uint64_t now = ticks();
-  note_waits(now);
-  check_stalls(now);
+  looked_at_ = ticks();
+  note_waits(looked_at_);
+  check_stalls(looked_at_);
 }
 
 /// Spins, yields or sleeps, as the waiter says. After a sleep it checks the operations.

@@ -98,7 +98,8 @@ class OperationDriver {
   const int polls_alone_;  // of a call that is alone, before it waits as others do
   WaitHabit wait_habit_;
   unsigned polls_ = 0;
-  std::uint64_t advances_ = 0;  // how often an operation moved
+  std::uint64_t looked_at_ = 0;  // ticks: look_after_waits()
+  std::uint64_t advances_ = 0;   // how often an operation moved
   StallWatch stalls_;
   FailureInquiry inquiry_;
   PeerFence fence_;

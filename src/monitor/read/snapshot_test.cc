@@ -96,17 +96,18 @@ TEST(Snapshot, has_communicators_that_are_being_made) {
   const TemporaryFolder folder;
   const auto recorder = open_recorder(folder.path());
   GatheringRecord* const closed = recorder->open_gathering(5, 0, 2);
-  GatheringRecord* const open = recorder->open_gathering(6, 3, 5000);
+  GatheringRecord* const open = recorder->open_gathering(6, 3, 4096);
   ASSERT_TRUE(closed != nullptr && open != nullptr);
+  EXPECT_EQ(recorder->open_gathering(7, 0, 4097), nullptr);
   recorder->close_gathering(closed);
-  for (const int rank : {0, 3, 64, 4095, 4096}) open->join(rank);
+  for (const int rank : {0, 3, 64, 4095}) open->join(rank);
   open->serves.set(1);
   const Snapshot snapshot = look(folder);
   const auto& gatherings = snapshot.processes.at(0).gatherings;
   ASSERT_EQ(gatherings.size(), 1U);
   EXPECT_EQ(gatherings[0].key, 6U);
   EXPECT_EQ(gatherings[0].rank, 3);
-  EXPECT_EQ(gatherings[0].size, 5000);
+  EXPECT_EQ(gatherings[0].size, 4096);
   EXPECT_TRUE(gatherings[0].serves);
   EXPECT_EQ(gatherings[0].joined, (std::vector<int>{0, 3, 64, 4095}));
   EXPECT_NEAR(gatherings[0].began, snapshot.now, 0.5);
@@ -125,8 +126,8 @@ TEST(Snapshot, has_for_how_long_each_rank_was_waited_for) {
   meter.observe(active, &record);
   meter.begin();
   for (int rank = 1; rank < 100; ++rank) {
-    meter.note_wait(rank, false, entered + static_cast<std::uint64_t>(rank - 1) * second);
-    meter.note_wait(rank, false, entered + static_cast<std::uint64_t>(rank) * second);
+    meter.note_wait(rank, 0, entered + static_cast<std::uint64_t>(rank - 1) * second);
+    meter.note_wait(rank, 0, entered + static_cast<std::uint64_t>(rank) * second);
   }
   const Snapshot snapshot = look(folder);
   const CommunicatorView& view = snapshot.processes.at(0).communicators.at(0);
