@@ -35,6 +35,10 @@ class Deaths {
   Reputation& of(int process) { return reputations_[static_cast<std::size_t>(process)]; }
   void hear(const CommunicatorFacts& communicator);
   bool is_mismatched(std::uint64_t communicator) const;
+  /// Whether the process was told to end: what it saw others do then, and that it went, is nobody's fault.
+  bool was_told_to_end(const MemberFacts& member) const {
+    return member.process >= 0 && telemetry_.processes[static_cast<std::size_t>(member.process)].told_to_end;
+  }
   void blame(const std::vector<int>& culprits, double confidence, std::size_t killed);
   void blame_ended_from_outside(const std::vector<int>& killed);
   void blame_gone(const CommunicatorFacts& communicator);
@@ -62,7 +66,8 @@ void Deaths::hear(const CommunicatorFacts& communicator) {
           if (own.place.empty()) own.place = title_of(each.call);
       }
     }
-    if (!counts || member.state != MemberFacts::State::broken || member.accused < 0) continue;
+    if (!counts || member.state != MemberFacts::State::broken || member.accused < 0 || was_told_to_end(member))
+      continue;
     const MemberFacts* const accused = find_member(communicator, member.accused);
     if (accused != nullptr && accused->process >= 0 && accused != &member) ++of(accused->process).accusations;
   }
@@ -108,8 +113,9 @@ void Deaths::blame_gone(const CommunicatorFacts& communicator) {
   if (is_mismatched(communicator.id)) return;
   std::vector<int> gone;
   for (const MemberFacts& member : communicator.members) {
-    if (member.state != MemberFacts::State::broken || member.accused < 0) continue;
+    if (member.state != MemberFacts::State::broken || member.accused < 0 || was_told_to_end(member)) continue;
     const MemberFacts* const accused = find_member(communicator, member.accused);
+    if (accused != nullptr && was_told_to_end(*accused)) continue;
     const bool known = accused != nullptr && accused->process >= 0 &&
                        telemetry_.processes[static_cast<std::size_t>(accused->process)].state != ProcessState::ended;
     if (!known) gone.push_back(member.accused);

@@ -442,16 +442,72 @@ TEST(Diagnose, says_who_corrupts_data) {
 TEST(Diagnose, says_when_a_restart_does_not_help) {
   Telemetry telemetry = job(4);
   telemetry.processes[3].state = ProcessState::killed;
-  telemetry.past = {{FaultClass::crashed, "node1", 9, ""}, {FaultClass::crashed, "node0", 1, ""}};
+  telemetry.past = {{FaultClass::crashed, "node1", 9, "", ""}, {FaultClass::crashed, "node0", 1, "", ""}};
   const auto verdicts = diagnose(telemetry);
   ASSERT_EQ(faults_of(verdicts), (Faults{FaultClass::crashed, FaultClass::repeated}));
   EXPECT_NE(verdicts[1].text.find("1 time before"), std::string::npos) << verdicts[1].text;
 }
 
+TEST(Diagnose, puts_nothing_down_to_the_only_host_or_to_another_job) {
+  Telemetry telemetry = job(4);
+  for (ProcessFacts& each : telemetry.processes) each.host = "node";
+  telemetry.command = "train";
+  telemetry.processes[3].state = ProcessState::killed;
+  telemetry.past = {{FaultClass::crashed, "node", 1, "", ""}};
+  EXPECT_EQ(faults_of(diagnose(telemetry)), Faults{FaultClass::crashed}) << "all faults are on that host";
+  telemetry.communicators[0].members[3].operations.push_back({});
+  const std::string place = diagnose(telemetry)[0].place;
+  ASSERT_FALSE(place.empty());
+  telemetry.past = {{FaultClass::crashed, "node", 3, place, "other"}};
+  EXPECT_EQ(faults_of(diagnose(telemetry)), Faults{FaultClass::crashed});
+  telemetry.past = {{FaultClass::crashed, "node", 3, place, "train"}};
+  EXPECT_EQ(faults_of(diagnose(telemetry)), (Faults{FaultClass::crashed, FaultClass::repeated}));
+}
+
+TEST(Diagnose, blames_nobody_of_a_job_that_is_cancelled) {
+  Telemetry telemetry = job(4);
+  for (const int rank : {1, 2, 3}) {
+    telemetry.processes[static_cast<std::size_t>(rank)].state = ProcessState::ended;
+    telemetry.processes[static_cast<std::size_t>(rank)].told_to_end = true;
+  }
+  // Ranks that were told last saw the others go.
+  for (const int rank : {0, 3}) {
+    member(telemetry, rank).state = MemberFacts::State::broken;
+    member(telemetry, rank).accused = 1;
+  }
+  EXPECT_TRUE(diagnose(telemetry).empty());
+  telemetry.processes[1].told_to_end = false;
+  EXPECT_EQ(faults_of(diagnose(telemetry)), Faults{FaultClass::crashed}) << "it left by itself";
+}
+
+TEST(Diagnose, knows_who_has_entered_where_numbers_wrap) {
+  Telemetry telemetry = job(3);
+  for (const int rank : {0, 1}) enter(telemetry, rank, 5);
+  for (const int rank : {0, 1}) member(telemetry, rank).operations[0].call.number = 2;
+  member(telemetry, 2).last_done = 0xFFFFFFFE;
+  auto verdicts = diagnose(telemetry);
+  ASSERT_EQ(faults_of(verdicts), Faults{FaultClass::not_entered});
+  EXPECT_EQ(ranks_of(verdicts[0]), Ranks{2});
+  for (const int rank : {0, 1}) member(telemetry, rank).operations[0].call.number = 0xFFFFFFFF;
+  member(telemetry, 2).last_done = 1;
+  verdicts = diagnose(telemetry);
+  for (const Verdict& each : verdicts) EXPECT_NE(each.fault, FaultClass::not_entered) << "it is through with that";
+}
+
+TEST(Diagnose, names_some_of_very_many_that_may_be_missing) {
+  Telemetry telemetry = job(2);
+  telemetry.communicators[0].size = 1 << 20;
+  enter(telemetry, 0, 20);
+  enter(telemetry, 1, 20);
+  const auto verdicts = diagnose(telemetry);
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_LE(verdicts[0].suspects.size(), 1024U);
+}
+
 TEST(Diagnose, calls_a_straggler_that_comes_back_no_reason_against_a_restart) {
   Telemetry telemetry = job(4);
   telemetry.communicators[0].waits = {{0, 1, 3, 0.3}, {2, 1, 3, 0.3}, {3, 1, 3, 0.3}};
-  telemetry.past = {{FaultClass::straggler, "node0", 1, ""}};
+  telemetry.past = {{FaultClass::straggler, "node0", 1, "", ""}};
   EXPECT_EQ(faults_of(diagnose(telemetry)), Faults{FaultClass::straggler});
 }
 

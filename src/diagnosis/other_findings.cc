@@ -142,13 +142,20 @@ void find_unobserved(const Telemetry& telemetry, std::vector<Verdict>& verdicts)
 
 void find_repeated(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {
   const std::size_t count = verdicts.size();
+  // Where all ranks are on one host, all their faults are, and say nothing of it.
+  const auto& processes = telemetry.processes;
+  const bool has_hosts = std::any_of(processes.begin(), processes.end(),
+                                     [&](const auto& each) { return each.host != processes.front().host; });
   for (std::size_t i = 0; i < count; ++i) {
     if (verdicts[i].suspects.empty() || !stops_a_job(verdicts[i].fault)) continue;
     const Suspect& first = verdicts[i].suspects.front();
     const auto times = std::count_if(telemetry.past.begin(), telemetry.past.end(), [&](const PastFault& past) {
       if (past.fault != verdicts[i].fault) return false;
-      const bool same_host = may_be_of_the_host(past.fault) && !past.host.empty() && past.host == first.host;
-      const bool same_place = past.rank == first.rank && !past.place.empty() && past.place == verdicts[i].place;
+      const bool same_host =
+          has_hosts && may_be_of_the_host(past.fault) && !past.host.empty() && past.host == first.host;
+      const bool same_job = past.command.empty() || past.command == telemetry.command;
+      const bool same_place =
+          same_job && past.rank == first.rank && !past.place.empty() && past.place == verdicts[i].place;
       return same_host || same_place;
     });
     if (times == 0) continue;

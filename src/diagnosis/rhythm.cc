@@ -13,6 +13,7 @@ constexpr double kAlike = 0.9;         // share of operations that must recur fo
 constexpr double kNoticeable = 50e-6;  // seconds; who leaves an operation first does so by less
 constexpr std::size_t kFewest = 3;     // periods, before one is believed
 constexpr std::size_t kSlices = 8;     // stand for periods where there are none
+constexpr std::int64_t kReach = 1024;  // numbers for each shared operation; beyond, they are made up
 constexpr std::size_t kWarmUp = 8;     // first operations of a communicator, of which nothing is learned
 
 /// Without the operations of the start, where it is known that they are.
@@ -39,12 +40,15 @@ struct SharedOperation {
   double done = 0;
 };
 
-std::map<std::uint32_t, SharedOperation> shared_operations(std::span<const RankHistory> ranks) {
-  std::map<std::uint32_t, SharedOperation> shared;
+/// By how far their numbers are from that of the first operation of the first rank; numbers wrap.
+std::map<std::int32_t, SharedOperation> shared_operations(std::span<const RankHistory> ranks) {
+  std::map<std::int32_t, SharedOperation> shared;
+  if (ranks.empty() || ranks.front().operations.empty()) return shared;
+  const std::uint32_t origin = ranks.front().operations.front().number;
   for (const RankHistory& rank : ranks)
     for (const PastOperation& operation : rank.operations) {
       if (!operation.together) continue;
-      SharedOperation& all = shared[operation.number];
+      SharedOperation& all = shared[static_cast<std::int32_t>(operation.number - origin)];
       all.stays.push_back(operation.done - operation.entered);
       all.done = std::max(all.done, operation.done);
     }
@@ -119,22 +123,24 @@ std::vector<CallSiteFacts> learn_sites(std::span<const PastOperation> operations
 }
 
 std::vector<WaitFacts> learn_waits(std::span<const RankHistory> ranks, const RhythmFacts& rhythm) {
-  const std::map<std::uint32_t, SharedOperation> shared = shared_operations(ranks);
+  const std::map<std::int32_t, SharedOperation> shared = shared_operations(ranks);
   const auto slice = static_cast<std::uint32_t>(shared.size() / kSlices);
   const std::uint32_t length =
       rhythm.length > 0 ? static_cast<std::uint32_t>(rhythm.length) : std::max(std::uint32_t{1}, slice);
   if (ranks.size() < 2 || shared.size() < 3 * length) return {};
   // Periods begin where the first operation does; the last one is taken only if it is whole. The first is as long as
   // nobody knows.
-  const std::uint32_t first = shared.begin()->first;
-  const std::size_t count = (shared.rbegin()->first - first + 1) / length;
+  const std::int64_t first = shared.begin()->first;
+  const std::int64_t reach = shared.rbegin()->first - first + 1;
+  if (reach > kReach * static_cast<std::int64_t>(shared.size())) return {};
+  const auto count = static_cast<std::size_t>(reach / length);
   std::vector<double> periods(count);
   WaitTable table(ranks);
   double before = 0;
   std::size_t current = 0;
   double last_done = 0;
   for (const auto& [number, operation] : shared) {
-    const std::size_t period = (number - first) / length;
+    const auto period = static_cast<std::size_t>((number - first) / length);
     if (period >= count) break;
     if (period != current) {
       periods[current] = before == 0 ? 0 : last_done - before;

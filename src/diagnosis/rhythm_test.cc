@@ -77,6 +77,31 @@ TEST(Waits, are_weighed_by_time_and_not_by_the_number_of_operations) {
   EXPECT_NEAR(share, 0.03 / 0.12, 0.01);
 }
 
+TEST(Waits, are_the_same_where_numbers_wrap) {
+  const auto shifted = [](RankHistory history, std::uint32_t by) {
+    for (PastOperation& each : history.operations) each.number += by;
+    return history;
+  };
+  const std::vector<RankHistory> ranks{steps(0, 20, 0.03), steps(1, 20, 0.0)};
+  const RhythmFacts rhythm = learn_rhythm(ranks[0].operations);
+  const auto usual = learn_waits(ranks, rhythm);
+  ASSERT_FALSE(usual.empty());
+  for (const std::uint32_t by : {~std::uint32_t{0}, ~std::uint32_t{40}, std::uint32_t{1} << 31}) {
+    const std::vector<RankHistory> wrapped{shifted(ranks[0], by), shifted(ranks[1], by)};
+    const auto waits = learn_waits(wrapped, rhythm);
+    ASSERT_EQ(waits.size(), usual.size());
+    for (std::size_t i = 0; i < waits.size(); ++i) EXPECT_EQ(waits[i].seconds, usual[i].seconds);
+  }
+}
+
+TEST(Waits, are_none_of_numbers_that_are_made_up) {
+  RankHistory one = steps(0, 20, 0.0);
+  for (std::size_t i = 0; i < one.operations.size(); ++i)
+    one.operations[i].number = static_cast<std::uint32_t>(i * 50'000'000);
+  const std::vector<RankHistory> ranks{one, one};
+  EXPECT_TRUE(learn_waits(ranks, learn_rhythm(one.operations)).empty());
+}
+
 TEST(Waits, do_not_count_a_pause_now_and_then) {
   RankHistory waits_once = steps(0, 20, 0.0), pauses = steps(1, 20, 0.0);
   // Once, rank 1 writes a checkpoint, and rank 0 waits for it.

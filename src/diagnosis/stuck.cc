@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "diagnosis/findings.hpp"
 #include "diagnosis/stuck_operations.hpp"
@@ -141,6 +142,7 @@ bool StuckJudge::blame_missing(std::size_t index) {
 /// Ranks of which nothing is known may be missing, each of them, unless bytes that do not move say more.
 void StuckJudge::blame_unknown(std::size_t index) {
   constexpr double kGuess = 0.5;
+  constexpr std::size_t kNamed = 1024;  // of many that may be to blame these stand for all
   const StuckOperation& operation = operations_[index];
   Verdict verdict = judge_transfer(telemetry_, operation);
   if (verdict.confidence <= kGuess) {
@@ -148,7 +150,7 @@ void StuckJudge::blame_unknown(std::size_t index) {
     verdict.fault = FaultClass::not_entered;
     verdict.confidence = kGuess;
     verdict.place = title_of(operation.call);
-    for (const int rank : operation.unknown) {
+    for (const int rank : std::span(operation.unknown).first(std::min(operation.unknown.size(), kNamed))) {
       const MemberFacts* const member = find_member(communicator_of(operation), rank);
       Suspect suspect = suspect_of(telemetry_, member == nullptr ? -1 : member->process,
                                    kGuess / static_cast<double>(operation.unknown.size()));

@@ -66,7 +66,7 @@ void StuckCollector::judge_age(StuckOperation& operation, double entered, double
 }
 
 void StuckCollector::fill_members(StuckOperation& operation) const {
-  const std::int64_t number = operation.call.number;
+  const std::uint32_t number = operation.call.number;
   int next = 0;
   for (std::size_t i = 0; i < communicator_.members.size(); ++i) {
     const MemberFacts& member = communicator_.members[i];
@@ -79,7 +79,7 @@ void StuckCollector::fill_members(StuckOperation& operation) const {
       operation.unknown.push_back(member.rank);
     else if (is_inside)
       operation.inside.push_back(i);
-    else if (last_entered(member) < number && member.state != MemberFacts::State::broken)
+    else if (!has_entered(member, number) && member.state != MemberFacts::State::broken)
       operation.missing.push_back(i);
   }
   for (; next < communicator_.size; ++next) operation.unknown.push_back(next);
@@ -92,8 +92,8 @@ std::optional<StuckOperation> StuckCollector::collective() {
   for (const MemberFacts& member : communicator_.members)
     for (const OperationFacts& operation : member.operations) {
       if (operation.failed || !is_collective(operation) || !waits(member)) continue;
-      if (first && operation.call.number > first->call.number) continue;
-      if (!first || operation.call.number < first->call.number) {
+      if (first && is_later(operation.call.number, first->call.number)) continue;
+      if (!first || is_later(first->call.number, operation.call.number)) {
         first.emplace();
         first->communicator = index_;
         first->call = operation.call;
@@ -182,8 +182,14 @@ const MemberFacts* find_member(const CommunicatorFacts& communicator, int rank) 
 std::int64_t last_entered(const MemberFacts& member) {
   std::int64_t last = member.last_done;
   for (const OperationFacts& operation : member.operations)
-    if (is_collective(operation)) last = std::max(last, std::int64_t{operation.call.number});
+    if (is_collective(operation) && (last < 0 || is_later(operation.call.number, static_cast<std::uint32_t>(last))))
+      last = operation.call.number;
   return last;
+}
+
+bool has_entered(const MemberFacts& member, std::uint32_t number) {
+  const std::int64_t last = last_entered(member);
+  return last >= 0 && !is_later(number, static_cast<std::uint32_t>(last));
 }
 
 bool is_collective(const OperationFacts& operation) { return operation.call.collective != Collective::point_to_point; }

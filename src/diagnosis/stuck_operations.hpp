@@ -40,6 +40,7 @@ double patience_for(const CommunicatorFacts& communicator, std::uint32_t signatu
 const MemberFacts* find_member(const CommunicatorFacts& communicator, int rank);
 /// The number of the last collective that it has entered; -1: none.
 std::int64_t last_entered(const MemberFacts& member);
+bool has_entered(const MemberFacts& member, std::uint32_t number);
 bool is_collective(const OperationFacts& operation);
 /// False where the process is gone, or nothing is known of it.
 bool is_alive(const Telemetry& telemetry, const MemberFacts& member);

@@ -221,7 +221,7 @@ void SyntheticJob::inject_stop(FaultClass fault) {
   if (fault == FaultClass::frozen) process.state = ProcessState::stopped;
   halt.wrong = fault == FaultClass::mismatched_call;
   if (fault == FaultClass::repeated) {
-    telemetry_.past.push_back({FaultClass::crashed, process.host, rank, ""});
+    telemetry_.past.push_back({FaultClass::crashed, process.host, rank, "", ""});
     expected_.push_back({FaultClass::crashed, {rank}, -1, -1});
   }
   expected_.push_back({fault, {rank}, -1, -1});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ class VerdictWatch {
   /// What has changed since the look before, of this job.
   std::vector<VerdictChange> update(const Telemetry& telemetry, std::vector<Verdict> verdicts);
   /// What was told and is over, of all jobs.
-  const std::vector<PastFault>& past() const { return past_; }
+  const std::deque<PastFault>& past() const { return past_; }
 
  private:
   struct Known {
@@ -36,7 +37,7 @@ class VerdictWatch {
   };
 
   std::map<std::pair<std::uint64_t, std::string>, Known> known_;  // by job
-  std::vector<PastFault> past_;
+  std::deque<PastFault> past_;                                    // the last ones
 };
 
 }  // namespace tutti::diagnosis

@@ -27,7 +27,7 @@ inline constexpr int kPrograms = 64;     // names of programs
 inline constexpr int kMarks = 9;         // of each level
 inline constexpr int kMarkLevels = 7;    // after every 8th collective, every 64th, ...
 inline constexpr int kGatherings = 4;    // communicators that a process is making at once; others are not recorded
-inline constexpr int kGathered = 4096;   // ranks of these of which it is recorded whether they have come
+inline constexpr int kGathered = 4096;   // ranks of the largest of these
 
 template <typename T>
 class Cell {
@@ -111,7 +111,6 @@ struct alignas(64) GatheringRecord {
   Cell<std::uint64_t> joined[kGathered / 64];  // a bit for each rank
 
   void join(int joining) {
-    if (joining < 0 || joining >= kGathered) return;
     Cell<std::uint64_t>& word = joined[joining / 64];
     word.set(word.get() | std::uint64_t{1} << joining % 64);
   }

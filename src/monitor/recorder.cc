@@ -187,7 +187,7 @@ void Recorder::end() {
 bool Recorder::is_ours() const { return owner_ == ::getpid(); }
 
 GatheringRecord* Recorder::open_gathering(std::uint64_t key, int rank, int size) {
-  if (!is_on() || !is_ours()) return nullptr;
+  if (!is_on() || !is_ours() || size > kGathered) return nullptr;
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < kGatherings; ++i) {
     GatheringRecord& gathering = map_.gathering(i);

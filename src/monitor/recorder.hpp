@@ -52,7 +52,8 @@ class Recorder {
   const Map& map() const { return map_; }
   const std::string& path() const { return path_; }
 
-  /// A communicator that is being made; null: no room. `key`: the same on all ranks. Any thread.
+  /// A communicator that is being made; null: no room, or more than 4,096 ranks. `key`: the same on all ranks. Any
+  /// thread.
   GatheringRecord* open_gathering(std::uint64_t key, int rank, int size);
   void close_gathering(GatheringRecord* record);
   /// Null: no room. `state` is set last, by the caller: alive.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -77,7 +78,7 @@ class LiveTelemetry {
 };
 
 /// `past`: faults that are over.
-std::vector<JudgedJob> judge(std::vector<Telemetry> all, const std::vector<diagnosis::PastFault>& past = {}) {
+std::vector<JudgedJob> judge(std::vector<Telemetry> all, const std::deque<diagnosis::PastFault>& past = {}) {
   std::vector<JudgedJob> jobs;
   for (Telemetry& telemetry : all) {
     JudgedJob job{std::move(telemetry), {}};

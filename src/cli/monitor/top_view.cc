@@ -92,7 +92,9 @@ std::vector<RankRate> rates_of(const ClusterReport& report, const ClusterReport&
   for (const JobReport& job : report.jobs)
     for (const CommunicatorReport& communicator : job.communicators)
       for (const RankReport& rank : communicator.ranks) {
-        RankRate& rate = rates.emplace_back(RankRate{&communicator, &rank});
+        RankRate& rate = rates.emplace_back();
+        rate.communicator = &communicator;
+        rate.rank = &rank;
         const auto known = sums.find({communicator.id, rank.rank, rank.pid});
         const Sums before = known != sums.end() ? known->second : Sums{};
         if (rank.operations < before.operations) continue;

@@ -42,8 +42,6 @@ GatheringFacts facts_of(RankMeeting gathering, const Snapshot& snapshot, const T
   facts.began = gathering.began;
   facts.whole = gathering.whole;
   facts.joined = std::move(gathering.joined);
-  // Beyond the ranks whose coming is recorded nobody is missed.
-  for (int rank = monitor::kGathered; rank < gathering.size; ++rank) facts.joined.push_back(rank);
   for (const WaitingRank& waiting : gathering.waiting) {
     const int pid = snapshot.processes[waiting.process].pid;
     const auto found = std::find_if(job.processes.begin(), job.processes.end(), [&](const ProcessFacts& each) {

@@ -155,6 +155,7 @@ ProcessFacts process_facts(const ProcessView& view, std::uint64_t job) {
     process.state = view.stopped ? ProcessState::stopped : ProcessState::running;
   else
     process.state = view.ended ? ProcessState::ended : ProcessState::killed;
+  process.told_to_end = view.told_to_end != 0;
   for (const CommunicatorView& each : view.communicators)
     if (each.id == job) process.rank = each.rank;
   return process;

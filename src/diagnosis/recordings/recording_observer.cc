@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "base/log.hpp"
 #include "diagnosis/recordings/recorded_gatherings.hpp"
 #include "diagnosis/robust.hpp"
+#include "diagnosis/telemetry/telemetry_check.hpp"
 
 namespace tutti::diagnosis {
 namespace {
@@ -85,7 +88,23 @@ std::vector<Telemetry> RecordingObserver::observe(const monitor::Snapshot& snaps
     all.push_back(std::move(telemetry));
   }
   add_gatherings(snapshot, all);
+  forget_what_is_gone(snapshot, starvation);
+  // Recordings are files that users own: what does not hold together is not judged.
+  std::erase_if(all, [](const Telemetry& telemetry) {
+    const Status whole = check_telemetry(telemetry);
+    if (!whole) log::warn("job {:016x} is left out: {}", telemetry.job, whole.error().message);
+    return !whole;
+  });
   return all;
+}
+
+void RecordingObserver::forget_what_is_gone(const monitor::Snapshot& snapshot,
+                                            const std::map<int, double>& starvation) {
+  std::set<std::string> files;
+  for (const ProcessView& process : snapshot.processes) files.insert(process.file);
+  std::erase_if(progress_, [&](const auto& each) { return !files.contains(each.first.first); });
+  std::erase_if(paces_, [&](const auto& each) { return !files.contains(std::get<0>(each.first)); });
+  std::erase_if(loads_, [&](const auto& each) { return !starvation.contains(each.first); });
 }
 
 void RecordingObserver::note_progress(const std::vector<SeenProcess>& processes, double now, Telemetry& telemetry) {
@@ -131,6 +150,7 @@ void RecordingObserver::note_lanes(const std::vector<SeenProcess>& processes, st
     }
   }
   for (DelayFacts& delay : telemetry.delays) delay.relative *= best_rates_[delay.path];
+  std::erase_if(telemetry.delays, [](const DelayFacts& delay) { return !std::isfinite(delay.relative); });
 }
 
 /// What the receiver was late for is not the way's fault. Paths differ: a pace is relative to the best of its path.

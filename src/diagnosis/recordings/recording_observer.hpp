@@ -40,6 +40,7 @@ class RecordingObserver {
   using LaneKey = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // recording, slot, incarnation
 
   void note_progress(const std::vector<SeenProcess>& processes, double now, Telemetry& telemetry);
+  void forget_what_is_gone(const monitor::Snapshot& snapshot, const std::map<int, double>& starvation);
   void note_starvation(const std::map<int, double>& starvation, Telemetry& telemetry);
   void note_lanes(const std::vector<SeenProcess>& processes, std::uint64_t job, Telemetry& telemetry);
   void note_pace(const SeenProcess& process, const monitor::LaneView& lane, int peer, Telemetry& telemetry);

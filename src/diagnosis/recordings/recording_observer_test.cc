@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "diagnosis/diagnose.hpp"
 
 namespace tutti::diagnosis {
@@ -115,6 +117,35 @@ TEST(RecordingObserver, adds_a_new_communicator_to_the_job_that_makes_it) {
   ASSERT_EQ(telemetry[0].gatherings.size(), 1U);
   ASSERT_EQ(telemetry[0].gatherings[0].waiting.size(), 1U);
   EXPECT_EQ(telemetry[0].gatherings[0].waiting[0].process, 0);
+}
+
+TEST(RecordingObserver, leaves_out_what_does_not_hold_together) {
+  RecordingObserver observer;
+  ProcessView hostile = process(0, 2);
+  LaneView lane;
+  lane.index = 1 << 16;
+  lane.peer = 1;
+  lane.state = "healthy";
+  hostile.lanes.push_back(lane);
+  const auto telemetry = observer.observe(at(kNow, {hostile, process(1, 2), process(0, 1, 8)}), {});
+  ASSERT_EQ(telemetry.size(), 1U);
+  EXPECT_EQ(telemetry[0].job, 8U);
+}
+
+TEST(RecordingObserver, keeps_no_delay_that_is_not_finite) {
+  RecordingObserver observer;
+  ProcessView fast = process(0, 2);
+  LaneView lane;
+  lane.peer = 1;
+  lane.state = "healthy";
+  lane.usual = 1e308;
+  for (const double seconds : {1.0, 1e300, 1e304}) {
+    lane.busy = seconds;
+    lane.done_bytes += 8 << 20;
+    fast.lanes = {lane};
+    const auto telemetry = observer.observe(at(kNow + seconds / 1e300, {fast, process(1, 2)}), {});
+    for (const DelayFacts& delay : telemetry.at(0).delays) EXPECT_TRUE(std::isfinite(delay.relative));
+  }
 }
 
 TEST(RecordingObserver, names_the_rank_that_has_not_entered) {

@@ -30,10 +30,16 @@ struct ProcessFacts {
   int pid = 0;
   std::string host;
   ProcessState state = ProcessState::running;
-  double since = 0;    // in this state
-  double starved = 0;  // share of the window in which its threads were ready to run and had no core
-  std::string how;     // it ended, as in "signal 9"
+  double since = 0;          // in this state
+  double starved = 0;        // share of the window in which its threads were ready to run and had no core
+  std::string how;           // it ended, as in "signal 9"
+  bool told_to_end = false;  // by a signal, as when a job is cancelled
 };
+
+/// Whether a call has a later number than another one: they wrap, and those that are compared lie near each other.
+inline bool is_later(std::uint32_t number, std::uint32_t other) {
+  return static_cast<std::int32_t>(number - other) > 0;
+}
 
 /// What a rank called.
 struct CallFacts {
@@ -168,7 +174,8 @@ struct PastFault {
   FaultClass fault{};
   std::string host;
   int rank = -1;
-  std::string place;  // the operation, as in "all_reduce #17"
+  std::string place;    // the operation, as in "all_reduce #17"
+  std::string command;  // of the job; empty: not known
 };
 
 /// Of one job.

@@ -5,7 +5,7 @@
 namespace tutti::diagnosis {
 namespace {
 
-constexpr int kMostRanks = 1 << 24;
+constexpr int kMostRanks = 1 << 20;
 constexpr int kMostPaths = 1 << 16;
 
 class TelemetryCheck {

@@ -15,6 +15,7 @@ void fields_of(const Visitor& visit, const ProcessFacts&) {
   visit("since", &ProcessFacts::since);
   visit("starved", &ProcessFacts::starved);
   visit("how", &ProcessFacts::how);
+  visit("told_to_end", &ProcessFacts::told_to_end);
 }
 
 template <typename Visitor>
@@ -161,6 +162,7 @@ void fields_of(const Visitor& visit, const PastFault&) {
   visit("host", &PastFault::host);
   visit("rank", &PastFault::rank);
   visit("operation", &PastFault::place);
+  visit("command", &PastFault::command);
 }
 
 template <typename Visitor>

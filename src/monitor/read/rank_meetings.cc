@@ -24,7 +24,7 @@ void take_in(RankMeeting& gathering, const GatheringView& view, std::size_t proc
 
 std::vector<int> RankMeeting::missing() const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < std::min(size, kGathered); ++rank)
+  for (int rank = 0; rank < size; ++rank)
     if (!std::binary_search(joined.begin(), joined.end(), rank)) ranks.push_back(rank);
   return ranks;
 }

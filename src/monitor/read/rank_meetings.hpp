@@ -25,7 +25,7 @@ struct RankMeeting {
   /// here.
   std::vector<int> joined;
 
-  /// Ranks of the first 4,096 that have not joined.
+  /// Ranks that have not joined.
   std::vector<int> missing() const;
 };
 

@@ -10,7 +10,8 @@
 namespace tutti::monitor {
 namespace {
 
-constexpr int kMostRanks = 1 << 24;
+constexpr int kMostRanks = 1 << 20;
+constexpr std::uint32_t kMostLanes = 1 << 16;  // to one peer
 constexpr const char* kLaneStates[] = {"free", "probing", "healthy", "suspect", "dead", "held down"};
 
 /// How ticks of a recording become seconds.
@@ -114,10 +115,10 @@ void RecordingReader::read_gathering(const GatheringRecord& record, std::vector<
   view.key = record.key.get();
   view.rank = record.rank.get();
   view.size = record.size.get();
-  if (view.size < 1 || view.size > kMostRanks || view.rank < 0 || view.rank >= view.size) return;
+  if (view.size < 1 || view.size > kGathered || view.rank < 0 || view.rank >= view.size) return;
   view.serves = record.serves.get() != 0;
   view.began = clock_.at(record.began.get());
-  for (int rank = 0; rank < std::min(view.size, kGathered); ++rank)
+  for (int rank = 0; rank < view.size; ++rank)
     if (record.has_joined(rank)) view.joined.push_back(rank);
   into.push_back(std::move(view));
 }
@@ -273,7 +274,7 @@ void RecordingReader::read_steps(const CommunicatorRecord& record, CommunicatorV
 void RecordingReader::read_lane(std::uint32_t slot, std::vector<LaneView>& into) const {
   const LaneRecord& record = map_.lane(slot);
   const std::uint32_t state = record.state.get();
-  if (state == 0 || state >= std::size(kLaneStates)) return;
+  if (state == 0 || state >= std::size(kLaneStates) || record.index.get() >= kMostLanes) return;
   LaneView view;
   view.slot = slot;
   view.state = kLaneStates[state];

@@ -162,7 +162,7 @@ struct GatheringView {
   int rank = 0, size = 0;
   bool serves = false;  // the store is in this process: `joined` tells of all ranks
   double began = 0;
-  std::vector<int> joined;  // in order; of the first 4,096 ranks
+  std::vector<int> joined;  // in order
 };
 
 struct ProcessView {
