@@ -15,7 +15,7 @@ constexpr ThrottleReason kThermal = {0x40, "hardware thermal slowdown"};
 constexpr ThrottleReason kBrake = {0x80, "hardware power brake"};
 constexpr ThrottleReason kSlowdown = {0x08, "hardware slowdown"};
 constexpr ThrottleReason kReasons[] = {
-    kThermal, kBrake, kSlowdown, {0x20, "software thermal slowdown"}, {0x04, "software power cap"}};
+    kThermal, kBrake, kSlowdown, {0x20, "software thermal slowdown"}, {0x04, kPowerCap}};
 
 }  // namespace
 

@@ -42,6 +42,9 @@ struct GpuLook {
   std::string problem;       // why GPUs cannot be read; empty: they can, or there is no driver
 };
 
+/// Of the reasons below, the one that a GPU which is well and works hard has, too.
+inline constexpr const char* kPowerCap = "software power cap";
+
 /// The reasons for which hardware or driver slow a GPU down, in words, as in "hardware thermal slowdown". An idle GPU,
 /// and clocks that somebody has set, are no faults and not among them.
 std::vector<std::string> throttle_names(std::uint64_t reasons);

@@ -10,6 +10,7 @@
 #include "diagnosis/gpu/gpu_wording.hpp"
 #include "diagnosis/robust.hpp"
 #include "diagnosis/wording.hpp"
+#include "gpu_health/gpu_health.hpp"
 
 namespace tutti::diagnosis {
 namespace {
@@ -61,6 +62,10 @@ class GpuComparison {
   double usual_clock_ = 1, usual_throttled_ = 0;
 };
 
+/// Whether something is wrong with it. A GPU that has more to do than others is under its power cap for longer, and
+/// that is the consequence of its being late as well as a reason for it.
+bool is_faulty(const GpuFacts& gpu) { return gpu.throttle != gpu::kPowerCap; }
+
 void add_throttling(const GpuFacts& gpu, Verdict& verdict) {
   verdict.evidence.push_back({"gpu", static_cast<double>(gpu.index)});
   verdict.evidence.push_back({"gpu_throttled_share", gpu.throttled});
@@ -75,8 +80,10 @@ int slow_end_of(const Verdict& verdict, const GpuComparison& gpus) {
   if (verdict.fault != FaultClass::slow_sender && verdict.fault != FaultClass::slow_receiver &&
       verdict.fault != FaultClass::slow_link)
     return -1;
-  for (const Suspect& each : verdict.suspects)
-    if (each.peer < 0 && each.path < 0 && gpus.slowed(each.process) != nullptr) return each.process;
+  for (const Suspect& each : verdict.suspects) {
+    const GpuFacts* const gpu = each.peer < 0 && each.path < 0 ? gpus.slowed(each.process) : nullptr;
+    if (gpu != nullptr && is_faulty(*gpu)) return each.process;
+  }
   return -1;
 }
 
@@ -212,7 +219,7 @@ void excuse_throttled(const Telemetry& telemetry, std::vector<Verdict>& verdicts
     const GpuFacts* const gpu = gpus.slowed(suspect.process);
     if (gpu == nullptr) continue;
     late.insert(suspect.process);
-    verdict.confidence = suspect.confidence = kLateAndThrottled;
+    if (is_faulty(*gpu)) verdict.confidence = suspect.confidence = kLateAndThrottled;
     verdict.text += fmt::format("; its GPU {} {}", gpu->index, throttle_text(*gpu));
     add_throttling(*gpu, verdict);
   }

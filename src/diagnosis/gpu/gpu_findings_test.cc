@@ -55,6 +55,16 @@ Telemetry with_straggler(int ranks, int late) {
   return telemetry;
 }
 
+/// All that rank 1 sends takes twice as long.
+Telemetry with_slow_sender() {
+  Telemetry telemetry = job(6);
+  for (int source = 0; source < 6; ++source)
+    for (int destination = 0; destination < 6; ++destination)
+      if (source != destination)
+        telemetry.delays.push_back({source, destination, 0, false, source == 1 ? 2.0 : 1.0, 0.02});
+  return telemetry;
+}
+
 void enter(Telemetry& telemetry, int rank, double seconds_ago) {
   OperationFacts operation;
   operation.call.number = 10;
@@ -103,6 +113,19 @@ TEST(GpuFindings, blame_no_gpu_that_is_as_slow_as_all_others) {
   EXPECT_NE(only(telemetry).text.find("its GPU 1 runs at 1,200 of"), std::string::npos);
 }
 
+TEST(GpuFindings, take_a_power_cap_for_no_fault_of_the_gpu) {
+  Telemetry telemetry = with_straggler(4, 1);
+  const double before = only(telemetry).confidence;
+  slow_down(gpu_of(telemetry, 1), 1500);
+  gpu_of(telemetry, 1).throttle = "software power cap";
+  EXPECT_TRUE(ends_with(only(telemetry), "its GPU 1 runs at 1,500 of 1,980 MHz, software power cap"));
+  EXPECT_EQ(only(telemetry).confidence, before) << "it may work hard because it is late";
+  telemetry = with_slow_sender();
+  slow_down(gpu_of(telemetry, 1), 1500);
+  gpu_of(telemetry, 1).throttle = "software power cap";
+  EXPECT_EQ(only(telemetry).fault, FaultClass::slow_sender);
+}
+
 TEST(GpuFindings, go_without_clocks) {
   Telemetry telemetry = with_straggler(4, 1);
   slow_down(gpu_of(telemetry, 1), 0);
@@ -123,16 +146,6 @@ TEST(GpuFindings, say_nothing_of_a_hot_gpu_that_nobody_waits_for) {
   gpu_of(telemetry, 2).xids = {{48, kNow - 1}};
   gpu_of(telemetry, 3).lost = true;
   EXPECT_TRUE(diagnose(telemetry).empty());
-}
-
-/// All that rank 1 sends takes twice as long.
-Telemetry with_slow_sender() {
-  Telemetry telemetry = job(6);
-  for (int source = 0; source < 6; ++source)
-    for (int destination = 0; destination < 6; ++destination)
-      if (source != destination)
-        telemetry.delays.push_back({source, destination, 0, false, source == 1 ? 2.0 : 1.0, 0.02});
-  return telemetry;
 }
 
 TEST(GpuFindings, put_slow_sending_down_to_a_slow_gpu) {
