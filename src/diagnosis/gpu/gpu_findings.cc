@@ -74,15 +74,21 @@ void add_throttling(const GpuFacts& gpu, Verdict& verdict) {
   if (gpu.temperature > 0) verdict.evidence.push_back({"gpu_celsius", static_cast<double>(gpu.temperature)});
 }
 
-/// The process that may be slow by itself, all of its transfers being slow; -1: a link or a port of it is, which no GPU
-/// explains.
-int slow_end_of(const Verdict& verdict, const GpuComparison& gpus) {
+/// Whether this is all that the process exchanges, not one path of several, which no GPU explains.
+bool is_all_of(const Telemetry& telemetry, int process, int path) {
+  return path < 0 || std::none_of(telemetry.delays.begin(), telemetry.delays.end(), [&](const DelayFacts& delay) {
+           return (delay.source == process || delay.destination == process) && delay.path != path;
+         });
+}
+
+/// The process that may be slow by itself, all of its transfers being slow; -1: a link or a port of it is.
+int slow_end_of(const Telemetry& telemetry, const Verdict& verdict, const GpuComparison& gpus) {
   if (verdict.fault != FaultClass::slow_sender && verdict.fault != FaultClass::slow_receiver &&
       verdict.fault != FaultClass::slow_link)
     return -1;
   for (const Suspect& each : verdict.suspects) {
-    const GpuFacts* const gpu = each.peer < 0 && each.path < 0 ? gpus.slowed(each.process) : nullptr;
-    if (gpu != nullptr && is_faulty(*gpu)) return each.process;
+    const GpuFacts* const gpu = each.peer < 0 ? gpus.slowed(each.process) : nullptr;
+    if (gpu != nullptr && is_faulty(*gpu) && is_all_of(telemetry, each.process, each.path)) return each.process;
   }
   return -1;
 }
@@ -224,10 +230,10 @@ void excuse_throttled(const Telemetry& telemetry, std::vector<Verdict>& verdicts
     add_throttling(*gpu, verdict);
   }
   for (Verdict& verdict : verdicts)
-    if (const int process = slow_end_of(verdict, gpus); process >= 0 && late.insert(process).second)
+    if (const int process = slow_end_of(telemetry, verdict, gpus); process >= 0 && late.insert(process).second)
       excuse(telemetry, process, *gpus.slowed(process), verdict);
   // Those that are left are of a process that is told as a straggler.
-  std::erase_if(verdicts, [&](const Verdict& each) { return slow_end_of(each, gpus) >= 0; });
+  std::erase_if(verdicts, [&](const Verdict& each) { return slow_end_of(telemetry, each, gpus) >= 0; });
 }
 
 void add_gpu_evidence(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {

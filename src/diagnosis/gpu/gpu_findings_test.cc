@@ -170,6 +170,18 @@ TEST(GpuFindings, leave_a_slow_link_of_a_rank_with_a_slow_gpu_to_the_network) {
   EXPECT_EQ(only(telemetry).fault, FaultClass::slow_link) << "what it sends to others is as fast as ever";
 }
 
+TEST(GpuFindings, excuse_a_link_that_is_all_there_is_and_no_path_of_several) {
+  for (const int paths : {1, 2}) {
+    Telemetry telemetry = job(2);
+    for (int path = 0; path < paths; ++path)
+      for (const int source : {0, 1})
+        telemetry.delays.push_back({source, 1 - source, path, false, source == 1 && path == 0 ? 2.0 : 1.0, 0.02});
+    EXPECT_EQ(only(telemetry).fault, FaultClass::slow_link);
+    slow_down(gpu_of(telemetry, 1));
+    EXPECT_EQ(only(telemetry).fault, paths == 1 ? FaultClass::straggler : FaultClass::slow_link);
+  }
+}
+
 TEST(GpuFindings, tell_which_gpu_a_process_died_of) {
   Telemetry telemetry = job(8);
   telemetry.processes[7].state = ProcessState::killed;
