@@ -52,6 +52,8 @@ const std::vector<SettingVariable>& entries() {
       {"TUTTI_MONITOR_STEPS", &Settings::monitor_steps, "the steps of one in so many operations are traced; 0: none"},
       {"TUTTI_MONITOR_WINDOW", &Settings::monitor_window, "completions over which a lane's throughput is taken", 1,
        128},
+      {"TUTTI_NVML", &Settings::nvml,
+       "library that tells of GPUs; empty: libnvidia-ml.so.1 if it is there; none: no GPUs"},
       {"TUTTI_PLANS", &Settings::plans, "folder of programs written by `tutti synth`, used where they fit"},
       {"TUTTI_PORT_RANGE", &Settings::port_range, "ports to listen on, first-last; empty: any"},
       {"TUTTI_PROFILER_PLUGIN", &Settings::profiler_plugin,

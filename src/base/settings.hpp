@@ -65,6 +65,7 @@ struct MonitorSettings {
   int monitor_operations = 256;    // remembered of each communicator
   int monitor_lanes = 64;          // for which a recording has room
   std::string profiler_plugin;     // a plugin made for NCCL's profiler interface, told of operations; empty: none
+  std::string nvml;                // library that tells of GPUs; empty: the driver's, if there is one; none: no GPUs
 };
 
 /// What a waiting thread does before it sleeps.

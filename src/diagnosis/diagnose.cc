@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "diagnosis/findings.hpp"
+#include "diagnosis/gpu/gpu_findings.hpp"
 #include "diagnosis/parallel_groups.hpp"
 
 namespace tutti::diagnosis {
@@ -30,9 +31,11 @@ std::vector<Verdict> diagnose(const Telemetry& telemetry, const DiagnosisOptions
   find_slow_transfers(telemetry, options, verdicts);
   find_stragglers(telemetry, options, verdicts);
   excuse_starved(telemetry, options, verdicts);
+  excuse_throttled(telemetry, verdicts);
   find_corruption(telemetry, verdicts);
   find_unobserved(telemetry, verdicts);
   find_repeated(telemetry, verdicts);
+  add_gpu_evidence(telemetry, verdicts);
   name_positions(telemetry, verdicts);
   std::stable_sort(verdicts.begin(), verdicts.end(),
                    [](const Verdict& one, const Verdict& other) { return one.fault < other.fault; });

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What `tutti diagnose` says of real ranks that go wrong: diagnose_test.sh TUTTI DIAGNOSED_RANK CASE
+# What `tutti diagnose` says of real ranks that go wrong: diagnose_test.sh TUTTI DIAGNOSED_RANK CASE [FAKE_NVML]
 set -euo pipefail
 tutti=$1
 rank=$2
+fake=${4:-}
 # shellcheck source=tests/cli/check.sh
 . "$(dirname "$0")/check.sh"
 TUTTI_MONITOR_DIR=$(mktemp -d /dev/shm/tutti_test.XXXXXX)
@@ -114,6 +115,74 @@ rank_that_never_starts() {
 straggler() {
   start_job --fault late --rank 2 --step 0
   names straggler 2
+}
+
+# A fake NVML with a GPU for each rank, of which that of rank 2 is described by the arguments, a line each.
+write_gpus() {
+  local pids each
+  pids=$(python3 -c 'import json, sys
+for job in json.load(sys.stdin)["jobs"]:
+  for world in job["communicators"]:
+    if len(world["ranks"]) == 4:
+      print(*(rank["pid"] for rank in sorted(world["ranks"], key=lambda rank: rank["rank"])))
+      sys.exit()' <<<"$("$tutti" status --json || true)")
+  local rank=0
+  for each in $pids; do
+    printf 'gpu\nname Fake GPU\npids %s\n' "$each"
+    [ "$rank" -ne 2 ] || printf '%s\n' "$@"
+    rank=$((rank + 1))
+  done >gpus.next
+  [ "$rank" -eq 4 ] || fail "the ranks' pids: $pids"
+  mv gpus.next gpus
+}
+
+# Whether the verdict's sentence has this text.
+says() {
+  finds "$1" && grep -qF "$2" verdict
+}
+
+throttled_gpu() {
+  export TUTTI_NVML=$fake FAKE_NVML_STATE=$PWD/gpus
+  start_job --fault late --rank 2 --step 0
+  write_gpus 'clock 1980'
+  names straggler 2
+  ! grep -q GPU verdict || fail "its GPU is well: $(cat verdict)"
+  write_gpus 'clock 1005' 'throttle 0x48'
+  wait_until says straggler 'its GPU 2 runs at 1,005 of 1,980 MHz, hardware thermal slowdown'
+  names straggler 2
+  python3 - <<'EOS' || fail "the evidence: $(cat verdict)"
+import json
+found = json.load(open("verdict"))["found"][0]
+assert found["evidence"]["gpu"] == 2 and found["evidence"]["gpu_clock_mhz"] == 1005 and found["confidence"] == 0.99
+EOS
+  "$tutti" doctor >out || true  # what it says of this machine otherwise is not the point
+  grep -qE 'warn  GPU 2 .* 1005 of 1980 MHz.*; held back by hardware thermal slowdown' out || fail "what doctor says"
+}
+
+lost_gpu() {
+  export TUTTI_NVML=$fake FAKE_NVML_STATE=$PWD/gpus
+  start_job --fault die --rank 2 --step -1
+  write_gpus
+  "$tutti" diagnose --watch 0.1 --record looks >changes 2>&1 &
+  watch=$!
+  wait_until grep -q '"gpus":' looks
+  write_gpus 'lost' 'xid 2 79'
+  wait_until grep -q '"xids":' looks
+  touch begin
+  wait_until grep -q 'crashed: rank 2 .*; its GPU 2 reported XID 79 (it has fallen off the bus)' changes
+}
+
+broken_nvml() {
+  export TUTTI_NVML=$fake FAKE_NVML_STATE=$PWD/gpus
+  echo 'init 9' >gpus
+  start_job
+  expect_status 0 "$tutti" diagnose
+  [ "$(grep -c 'warning: .*NVML error 9' err)" -eq 1 ] || fail "it is said once: $(cat err)"
+  TUTTI_NVML=none expect_status 0 "$tutti" diagnose
+  [ ! -s err ] || fail "nobody asked: $(cat err)"
+  touch stop
+  wait "$job" || true
+  job=
 }
 
 wrong_call() {

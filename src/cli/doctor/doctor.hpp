@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/support/machine_text.hpp"
+#include "gpu_health/gpu_health.hpp"
 
 namespace tutti::cli {
 
@@ -47,7 +48,7 @@ struct ReachFacts {
 };
 std::vector<DoctorFinding> judge_reach(const ReachFacts& facts);
 DoctorFinding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_limit);
-DoctorFinding judge_gpu(const GpuLine& gpu);
+DoctorFinding judge_gpu(const gpu::GpuHealth& gpu);
 
 std::vector<DoctorFinding> examine_cpu();
 std::vector<DoctorFinding> examine_memory();

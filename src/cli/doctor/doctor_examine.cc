@@ -14,9 +14,11 @@
 #include <memory>
 #include <sstream>
 
+#include "base/settings.hpp"
 #include "cli/doctor/doctor.hpp"
 #include "cli/doctor/sibling.hpp"
 #include "cli/support/parse.hpp"
+#include "gpu_health/gpu_watch.hpp"
 #include "net/interfaces.hpp"
 
 namespace tutti::cli {
@@ -183,19 +185,15 @@ std::vector<DoctorFinding> examine_network() {
   return findings;
 }
 
-// nvidia-smi hangs where a driver is stuck, hence the time limit.
 std::vector<DoctorFinding> examine_gpus() {
-  std::string text;
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
-      ::popen("timeout 10 nvidia-smi --query-gpu=index,name,clocks_throttle_reasons.active --format=csv,noheader "
-              "2>/dev/null",
-              "r"),
-      ::pclose);
-  char line[512];
-  while (pipe && std::fgets(line, sizeof line, pipe.get()) != nullptr) text += line;
+  constexpr double kPatience = 10;  // seconds; a driver that nobody uses starts first
+  const gpu::GpuLook look = gpu::GpuWatch(settings().nvml, kPatience).look();
   std::vector<DoctorFinding> findings;
-  for (const GpuLine& gpu : parse_gpu_lines(text)) findings.push_back(judge_gpu(gpu));
-  if (findings.empty()) findings.push_back({CheckMark::ok, "GPUs", "none found by nvidia-smi", ""});
+  if (!look.problem.empty())
+    findings.push_back({CheckMark::warn, "GPUs", look.problem, "`nvidia-smi` says whether the driver works"});
+  for (const gpu::GpuHealth& gpu : look.gpus) findings.push_back(judge_gpu(gpu));
+  if (findings.empty())
+    findings.push_back({CheckMark::ok, "GPUs", look.has_nvml ? "none" : "no NVML: no driver of NVIDIA's", ""});
   return findings;
 }
 

@@ -156,13 +156,39 @@ DoctorFinding judge_tcp_buffers(std::uint64_t receive_limit, std::uint64_t send_
   return finding;
 }
 
-DoctorFinding judge_gpu(const GpuLine& gpu) {
-  const auto reasons = name_throttle_reasons(gpu.throttle_reasons);
-  DoctorFinding finding{CheckMark::ok, fmt::format("GPU {}", gpu.index), gpu.name, ""};
-  if (reasons.empty()) return finding;
-  finding.mark = CheckMark::warn;
-  finding.text += fmt::format(": held back by {}", fmt::join(reasons, ", "));
-  finding.mend = fmt::format("nvidia-smi -q -i {} -d PERFORMANCE,TEMPERATURE,POWER says more", gpu.index);
+DoctorFinding judge_gpu(const gpu::GpuHealth& gpu) {
+  DoctorFinding finding{CheckMark::ok, fmt::format("GPU {}", gpu.index), gpu.name.empty() ? "NVIDIA GPU" : gpu.name,
+                        ""};
+  const auto worsen = [&](CheckMark mark, const std::string& mend) {
+    if (mark <= finding.mark) return;
+    finding.mark = mark;
+    finding.mend = mend;
+  };
+  if (gpu.lost) {
+    finding.text += ": does not answer";
+    worsen(CheckMark::bad, "it has fallen off the bus, or needs a reset: `dmesg | grep Xid`, then restart the host");
+    return finding;
+  }
+  if (gpu.clock > 0) finding.text += fmt::format(", {} of {} MHz", gpu.clock, gpu.max_clock);
+  if (gpu.temperature > 0) finding.text += fmt::format(", {} C", gpu.temperature);
+  if (!gpu.links.empty()) finding.text += fmt::format(", {} of {} NVLinks", active_links_of(gpu), gpu.links.size());
+  const std::string more = fmt::format("nvidia-smi -q -i {} -d ", gpu.index);
+  if (gpu.rows_failed) {
+    finding.text += "; bad memory cannot be replaced any more";
+    worsen(CheckMark::bad, "replace the GPU");
+  }
+  if (gpu.rows_pending) {
+    finding.text += "; bad memory waits to be replaced";
+    worsen(CheckMark::warn, fmt::format("nvidia-smi --gpu-reset -i {}", gpu.index));
+  }
+  if (gpu.uncorrected > 0) {
+    finding.text += fmt::format("; uncorrected ECC errors: {}, ever: {}", gpu.uncorrected, gpu.uncorrected_ever);
+    worsen(CheckMark::warn, more + "ECC,ROW_REMAPPER says more");
+  }
+  if (const auto reasons = gpu::throttle_names(gpu.throttle); !reasons.empty()) {
+    finding.text += fmt::format("; held back by {}", fmt::join(reasons, ", "));
+    worsen(CheckMark::warn, more + "PERFORMANCE,TEMPERATURE,POWER says more");
+  }
   return finding;
 }
 

@@ -53,13 +53,38 @@ TEST(Rdma, PortsAreReadAsSysfsWritesThem) {
   EXPECT_EQ(parse_rdma_state("4: ACTIVE\n"), "ACTIVE");
 }
 
-TEST(Gpus, ThrottleReasonsAreNamedAndIdleIsNoFault) {
-  const auto gpus = parse_gpu_lines("0, NVIDIA H200, 0x0000000000000001\n1, NVIDIA H200, 0x0000000000000044\n\n");
-  ASSERT_EQ(gpus.size(), 2U);
-  EXPECT_EQ(judge_gpu(gpus[0]).mark, CheckMark::ok);
-  const DoctorFinding hot = judge_gpu(gpus[1]);
-  EXPECT_EQ(hot.mark, CheckMark::warn);
-  EXPECT_NE(hot.text.find("software power cap, hardware too hot"), std::string::npos) << hot.text;
+TEST(Gpus, AreToldWithWhatHoldsThemBack) {
+  gpu::GpuHealth gpu;
+  gpu.index = 1;
+  gpu.name = "NVIDIA H200";
+  gpu.clock = 345;
+  gpu.max_clock = 1980;
+  gpu.temperature = 34;
+  gpu.throttle = 0x1;
+  gpu.links = {{0, true, 0, 0, 0}, {1, false, 0, 0, 0}};
+  EXPECT_EQ(judge_gpu(gpu).text, "NVIDIA H200, 345 of 1980 MHz, 34 C, 1 of 2 NVLinks");
+  EXPECT_EQ(judge_gpu(gpu).mark, CheckMark::ok) << "idle";
+  gpu.throttle = 0x44;
+  EXPECT_EQ(judge_gpu(gpu).mark, CheckMark::warn);
+  EXPECT_TRUE(judge_gpu(gpu).text.ends_with("; held back by hardware thermal slowdown, software power cap"));
+}
+
+TEST(Gpus, ThatAreBrokenAreToldWithWhatMendsThem) {
+  gpu::GpuHealth gpu;
+  gpu.index = 3;
+  gpu.throttle = 0x40;
+  gpu.rows_pending = true;
+  gpu.uncorrected = 2;
+  gpu.uncorrected_ever = 5;
+  EXPECT_EQ(judge_gpu(gpu).mark, CheckMark::warn);
+  EXPECT_EQ(judge_gpu(gpu).mend, "nvidia-smi --gpu-reset -i 3");
+  EXPECT_NE(judge_gpu(gpu).text.find("uncorrected ECC errors: 2, ever: 5"), std::string::npos);
+  gpu.rows_failed = true;
+  EXPECT_EQ(judge_gpu(gpu).mark, CheckMark::bad);
+  EXPECT_EQ(judge_gpu(gpu).mend, "replace the GPU");
+  gpu.lost = true;
+  EXPECT_EQ(judge_gpu(gpu).text, "NVIDIA GPU: does not answer");
+  EXPECT_EQ(judge_gpu(gpu).mark, CheckMark::bad);
 }
 
 TEST(Cores, AQuotaBelowTheCoresIsWarnedOf) {

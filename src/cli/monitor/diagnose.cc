@@ -10,14 +10,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
+#include "base/settings.hpp"
 #include "cli/monitor/diagnose_view.hpp"
 #include "cli/support/command.hpp"
 #include "cli/support/interrupts.hpp"
 #include "cli/support/terminal.hpp"
+#include "diagnosis/gpu/gpu_observer.hpp"
 #include "diagnosis/recordings/process_load.hpp"
 #include "diagnosis/recordings/recording_observer.hpp"
 #include "diagnosis/telemetry/telemetry_json.hpp"
+#include "gpu_health/gpu_watch.hpp"
 
 namespace tutti::cli {
 namespace {
@@ -58,7 +62,7 @@ class TelemetryFile {
   std::ofstream file_;
 };
 
-/// Looks at the recordings of this host, again and again.
+/// Looks at the recordings of this host and, where there are any, at its GPUs, again and again.
 class LiveTelemetry {
  public:
   explicit LiveTelemetry(const std::string& folder)
@@ -67,14 +71,28 @@ class LiveTelemetry {
   std::vector<Telemetry> look() {
     const monitor::Snapshot snapshot = take_snapshot(folders_, diagnosis::RecordingObserver::detail());
     problems_ = snapshot.problems;
-    return observer_.observe(snapshot, diagnosis::read_starvation(snapshot));
+    std::vector<Telemetry> jobs = observer_.observe(snapshot, diagnosis::read_starvation(snapshot));
+    if (!jobs.empty()) add_gpus(snapshot.now, jobs);
+    return jobs;
   }
   const std::vector<std::string>& folders() const { return folders_; }
   const std::vector<std::string>& problems() const { return problems_; }
+  /// Why GPUs cannot be read, if that is new.
+  std::string take_gpu_problem() { return std::exchange(new_gpu_problem_, ""); }
 
  private:
+  void add_gpus(double now, std::vector<Telemetry>& jobs) {
+    const gpu::GpuLook look = gpus_.look();
+    gpu_observer_.observe(look, now, jobs);
+    if (!look.problem.empty()) problems_.push_back(look.problem);
+    if (look.problem != gpu_problem_) new_gpu_problem_ = gpu_problem_ = look.problem;
+  }
+
   std::vector<std::string> folders_, problems_;
+  std::string gpu_problem_, new_gpu_problem_;
   diagnosis::RecordingObserver observer_;
+  gpu::GpuWatch gpus_{settings().nvml};
+  diagnosis::GpuObserver gpu_observer_;
 };
 
 /// `past`: faults that are over.
@@ -167,6 +185,8 @@ int watch_live(const DiagnoseFlags& flags, TelemetryFile& record) {
     std::vector<Telemetry> seen = live.look();
     if (const Status written = record.write(seen); !written)
       return report_error("diagnose", written.error().message, kBadUsage);
+    if (const std::string problem = live.take_gpu_problem(); !problem.empty())
+      fmt::print(stderr, "warning: {}\n", problem);
     printer.look(std::move(seen));
     if (!interrupts.sleep(flags.watch)) return interrupts.exit_status();
   }

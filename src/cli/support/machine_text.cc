@@ -86,27 +86,6 @@ std::string parse_rdma_state(std::string_view text) {
   return trimmed(colon == std::string_view::npos ? text : text.substr(colon + 1));
 }
 
-std::vector<GpuLine> parse_gpu_lines(std::string_view text) {
-  std::vector<GpuLine> gpus;
-  for (const std::string& line : split(text, '\n')) {
-    const auto fields = split(line, ',');
-    if (fields.size() < 3) continue;
-    gpus.push_back({std::atoi(fields[0].c_str()), fields[1], std::strtoull(fields[2].c_str(), nullptr, 0)});
-  }
-  return gpus;
-}
-
-std::vector<std::string> name_throttle_reasons(std::uint64_t reasons) {
-  static constexpr std::pair<std::uint64_t, const char*> kReasons[] = {
-      {0x04, "software power cap"}, {0x08, "hardware slowdown"},    {0x20, "software thermal slowdown"},
-      {0x40, "hardware too hot"},   {0x80, "hardware power brake"},
-  };
-  std::vector<std::string> names;
-  for (const auto& [bit, name] : kReasons)
-    if ((reasons & bit) != 0) names.emplace_back(name);
-  return names;
-}
-
 std::uint64_t parse_tcp_buffer_limit(std::string_view text) {
   const auto words = words_of(text);
   return words.size() < 3 ? 0 : std::strtoull(words[2].c_str(), nullptr, 10);

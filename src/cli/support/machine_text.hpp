@@ -36,16 +36,6 @@ KernelVersion parse_kernel_version(std::string_view release);
 double parse_rdma_rate(std::string_view text);
 std::string parse_rdma_state(std::string_view text);
 
-/// A line of `nvidia-smi --query-gpu=index,name,clocks_throttle_reasons.active --format=csv,noheader`.
-struct GpuLine {
-  int index = 0;
-  std::string name;
-  std::uint64_t throttle_reasons = 0;
-};
-std::vector<GpuLine> parse_gpu_lines(std::string_view text);
-/// What NVML's bits mean, those that make a GPU slow only: idle and a clock someone set are no fault.
-std::vector<std::string> name_throttle_reasons(std::uint64_t reasons);
-
 /// The last of the three numbers in net.ipv4.tcp_rmem and tcp_wmem: the largest buffer. 0 where it cannot be read.
 std::uint64_t parse_tcp_buffer_limit(std::string_view text);
 

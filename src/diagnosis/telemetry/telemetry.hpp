@@ -25,6 +25,28 @@ enum class ProcessState : std::uint8_t {
   elsewhere,    // on a host that nobody was asked about
 };
 
+/// A critical error of a GPU, by NVIDIA's number for it.
+struct XidFacts {
+  int code = 0;
+  double at = 0;  // seen
+};
+
+/// A GPU that a process computes on. What is not known is 0.
+struct GpuFacts {
+  int index = 0;  // as nvidia-smi numbers the GPUs of its host
+  std::string name;
+  bool lost = false;                               // it does not answer any more
+  double throttled = 0;                            // share of the looks in which it was slowed down
+  std::string throttle;                            // why, as in "hardware thermal slowdown"
+  int clock = 0, max_clock = 0;                    // of the SMs, MHz: the middle of the window, and what it could be
+  int temperature = 0;                             // degrees Celsius
+  std::vector<XidFacts> xids;                      // of the last ten minutes, in order
+  std::uint64_t uncorrected = 0;                   // ECC errors since the driver was loaded
+  bool rows_pending = false, rows_failed = false;  // bad memory waits for a reset to be replaced, cannot be replaced
+  std::uint64_t link_errors = 0;                   // of its NVLinks, in the last minute
+  int links_down = 0;                              // NVLinks that others of its host have and it has not
+};
+
 struct ProcessFacts {
   int rank = -1;  // in the communicator that its job began with
   int pid = 0;
@@ -34,6 +56,7 @@ struct ProcessFacts {
   double starved = 0;        // share of the window in which its threads were ready to run and had no core
   std::string how;           // it ended, as in "signal 9"
   bool told_to_end = false;  // by a signal, as when a job is cancelled
+  std::vector<GpuFacts> gpus;
 };
 
 /// Whether a call has a later number than another one: they wrap, and those that are compared lie near each other.

@@ -2,11 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <limits>
+
 namespace tutti::diagnosis {
 namespace {
 
 constexpr int kMostRanks = 1 << 20;
 constexpr int kMostPaths = 1 << 16;
+constexpr int kMostGpus = 1 << 10;
+constexpr int kMostMegahertz = 1 << 20;
 
 class TelemetryCheck {
  public:
@@ -14,6 +18,7 @@ class TelemetryCheck {
 
   Status status() const { return status_; }
 
+  void gpu(const GpuFacts& facts);
   void communicator(const CommunicatorFacts& facts);
   void gathering(const GatheringFacts& facts);
   void pair(const char* what, int source, int destination, int path) {
@@ -40,6 +45,13 @@ class TelemetryCheck {
   int processes_;
   Status status_;
 };
+
+void TelemetryCheck::gpu(const GpuFacts& facts) {
+  range("gpus", "index", facts.index, 0, kMostGpus);
+  range("gpus", "clock", facts.clock, 0, kMostMegahertz);
+  range("gpus", "max_clock", facts.max_clock, 0, kMostMegahertz);
+  for (const XidFacts& xid : facts.xids) range("xids", "code", xid.code, 0, std::numeric_limits<int>::max());
+}
 
 void TelemetryCheck::communicator(const CommunicatorFacts& facts) {
   range("communicators", "size", facts.size, 1, kMostRanks);
@@ -79,6 +91,8 @@ void TelemetryCheck::gathering(const GatheringFacts& facts) {
 
 Status check_telemetry(const Telemetry& telemetry) {
   TelemetryCheck check(telemetry);
+  for (const ProcessFacts& process : telemetry.processes)
+    for (const GpuFacts& each : process.gpus) check.gpu(each);
   for (const CommunicatorFacts& each : telemetry.communicators) check.communicator(each);
   for (const GatheringFacts& each : telemetry.gatherings) check.gathering(each);
   for (const DelayFacts& each : telemetry.delays) check.pair("delays", each.source, each.destination, each.path);

@@ -7,6 +7,30 @@
 namespace tutti::diagnosis {
 
 template <typename Visitor>
+void fields_of(const Visitor& visit, const XidFacts&) {
+  visit("code", &XidFacts::code);
+  visit("at", &XidFacts::at);
+}
+
+template <typename Visitor>
+void fields_of(const Visitor& visit, const GpuFacts&) {
+  visit("index", &GpuFacts::index);
+  visit("name", &GpuFacts::name);
+  visit("lost", &GpuFacts::lost);
+  visit("throttled", &GpuFacts::throttled);
+  visit("throttle", &GpuFacts::throttle);
+  visit("clock", &GpuFacts::clock);
+  visit("max_clock", &GpuFacts::max_clock);
+  visit("temperature", &GpuFacts::temperature);
+  visit("xids", &GpuFacts::xids);
+  visit("uncorrected", &GpuFacts::uncorrected);
+  visit("rows_pending", &GpuFacts::rows_pending);
+  visit("rows_failed", &GpuFacts::rows_failed);
+  visit("link_errors", &GpuFacts::link_errors);
+  visit("links_down", &GpuFacts::links_down);
+}
+
+template <typename Visitor>
 void fields_of(const Visitor& visit, const ProcessFacts&) {
   visit("rank", &ProcessFacts::rank);
   visit("pid", &ProcessFacts::pid);
@@ -16,6 +40,7 @@ void fields_of(const Visitor& visit, const ProcessFacts&) {
   visit("starved", &ProcessFacts::starved);
   visit("how", &ProcessFacts::how);
   visit("told_to_end", &ProcessFacts::told_to_end);
+  visit("gpus", &ProcessFacts::gpus);
 }
 
 template <typename Visitor>
