@@ -35,7 +35,7 @@ class Deaths {
   Reputation& of(int process) { return reputations_[static_cast<std::size_t>(process)]; }
   void hear(const CommunicatorFacts& communicator);
   bool is_mismatched(std::uint64_t communicator) const;
-  /// Whether the process was told to end: what it saw others do then, and that it went, is nobody's fault.
+  /// Whether the process was told to end: that it went is nobody's fault, nor that others left before it.
   bool was_told_to_end(const MemberFacts& member) const {
     return member.process >= 0 && telemetry_.processes[static_cast<std::size_t>(member.process)].told_to_end;
   }
@@ -66,10 +66,10 @@ void Deaths::hear(const CommunicatorFacts& communicator) {
           if (own.place.empty()) own.place = title_of(each.call);
       }
     }
-    if (!counts || member.state != MemberFacts::State::broken || member.accused < 0 || was_told_to_end(member))
-      continue;
+    if (!counts || member.state != MemberFacts::State::broken || member.accused < 0) continue;
     const MemberFacts* const accused = find_member(communicator, member.accused);
-    if (accused != nullptr && accused->process >= 0 && accused != &member) ++of(accused->process).accusations;
+    if (accused == nullptr || accused->process < 0 || accused == &member || was_told_to_end(*accused)) continue;
+    ++of(accused->process).accusations;
   }
 }
 

@@ -113,14 +113,14 @@ bool is_slow_transfer(FaultClass fault) {
          fault == FaultClass::transfer_stuck;
 }
 
-/// Joins what GPUs say to one verdict.
-class GpuWitness {
+/// Adds what GPUs say to one verdict.
+class GpuEvidence {
  public:
   /// `by_rank`: the processes.
-  GpuWitness(const Telemetry& telemetry, const std::map<int, int>& by_rank, Verdict& verdict)
+  GpuEvidence(const Telemetry& telemetry, const std::map<int, int>& by_rank, Verdict& verdict)
       : telemetry_(telemetry), by_rank_(by_rank), verdict_(verdict) {}
 
-  void testify() {
+  void add() {
     const std::set<int> processes = processes_of();
     const bool exchanges = is_slow_transfer(verdict_.fault) && is_local(processes);
     for (const int process : processes)
@@ -241,7 +241,7 @@ void add_gpu_evidence(const Telemetry& telemetry, std::vector<Verdict>& verdicts
   std::map<int, int> by_rank;
   for (std::size_t i = 0; i < telemetry.processes.size(); ++i)
     by_rank.emplace(telemetry.processes[i].rank, static_cast<int>(i));
-  for (Verdict& verdict : verdicts) GpuWitness(telemetry, by_rank, verdict).testify();
+  for (Verdict& verdict : verdicts) GpuEvidence(telemetry, by_rank, verdict).add();
 }
 
 }  // namespace tutti::diagnosis
