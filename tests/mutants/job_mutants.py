@@ -18,7 +18,7 @@ DEFECTS = [
            "is_absent ? DialFailure::absent : DialFailure::passing",
            "kind == ConnectFailure::ended ? DialFailure::final : is_absent ? DialFailure::absent : DialFailure::passing"),
     Mutant("defect 7: an operation that is only tested has no time-out", "communicator/operation/operation_driver.cc",
-           "  if (!moved) check_stalls(ticks());\n  scheduler_.give_token();", "  scheduler_.give_token();",
+           "  if (!moved) look_after_waits();\n  scheduler_.give_token();", "  scheduler_.give_token();",
            (Edit("communicator/operation/operation_driver.cc",
                  "  if (++polls_ % kPollsPerCheck == 0) check_stalls(ticks());", "  ++polls_;"),)),
     Mutant("defect 8: a split that fails on one rank returns there alone", "communicator/derive.cc",
@@ -48,8 +48,8 @@ DIALING = [
     Mutant("nobody is asked to relay", "control/world/peer_dial.cc",
            "  const std::size_t count = std::min(detours.size(), kDetours);", "  const std::size_t count = 0;"),
     Mutant("a process that waits to be dialed waits for ever", "control/world/peer_session.cc",
-           "  start_dial(end_.is_watched() ? PeerDial::slow_start(world_.heartbeat_timeout)\n"
-           "                               : std::min(kExpectSeconds, world_.heartbeat_timeout / 2));", ""),
+           "  start_dial(slow_start ? PeerDial::slow_start(world_.heartbeat_timeout)\n"
+           "                        : std::min(kExpectSeconds, world_.heartbeat_timeout / 2));", ""),
     Mutant("an address that refuses is a death", "control/world/peer_session.cc",
            "  if (stream_ended_) return lose(why, Certainty::known);", "  return lose(why, Certainty::known);"),
     Mutant("frames that a lost connection carried are not sent again", "control/world/session_links.cc",
