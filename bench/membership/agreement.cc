@@ -56,7 +56,7 @@ class Network {
         rounds_(members_),
         ticks_(static_cast<std::size_t>(members_), kNever) {
     agreements_.reserve(static_cast<std::size_t>(members_));
-    const int fan_out = scenario.flat ? members_ : Agreement::fan_out_for(members_);
+    const int fan_out = scenario.flat ? members_ : g_agreement_trees.fan_out_for(members_);
     for (int member = 0; member < members_; ++member)
       agreements_.emplace_back(members_, member, AgreementTiming{}, Quorum::majority, fan_out);
     std::mt19937_64 random(scenario.seed);

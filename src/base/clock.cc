@@ -26,16 +26,16 @@ std::string available_sources() {
 }
 
 /// The same moment on both clocks.
-struct Moment {
+struct ClockPair {
   std::chrono::steady_clock::time_point time;
   std::uint64_t ticks = 0;
 };
 
 /// Reads the clock between two readings of the counter. Of several tries the one counts in which the least time passed:
 /// the thread may lose its core in between, for milliseconds on a busy machine.
-Moment read_both() {
+ClockPair read_both() {
   constexpr int kTries = 16;
-  Moment best;
+  ClockPair best;
   std::uint64_t least = ~std::uint64_t{0};
   for (int i = 0; i < kTries; ++i) {
     const std::uint64_t before = ticks();
@@ -49,10 +49,10 @@ Moment read_both() {
 }
 
 double calibrate() {
-  const Moment start = read_both();
+  const ClockPair start = read_both();
   while (std::chrono::steady_clock::now() - start.time < std::chrono::milliseconds(2)) {
   }
-  const Moment end = read_both();
+  const ClockPair end = read_both();
   const std::chrono::duration<double, std::micro> elapsed = end.time - start.time;
   return static_cast<double>(end.ticks - start.ticks) / elapsed.count();
 }

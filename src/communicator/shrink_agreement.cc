@@ -109,7 +109,7 @@ bool ShrinkAgreement::hear(const Message& message) {
 std::vector<int> ShrinkAgreement::neighbours() const {
   const int ranks = static_cast<int>(processes_.size());
   std::vector<int> others;
-  if (Agreement::fan_out_for(ranks) >= ranks) {
+  if (g_agreement_trees.fan_out_for(ranks) >= ranks) {
     for (int rank = 0; rank < ranks; ++rank)
       if (rank != rank_) others.push_back(rank);
     return others;

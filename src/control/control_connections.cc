@@ -30,7 +30,7 @@ void ControlConnections::accepted(Id id, Fd socket, const Connector::Arrival& ar
 }
 
 void ControlConnections::dialed(Id id, Fd socket, const Blob& reply) {
-  const Dial dial = dials_.extract(id).mapped();
+  const PendingDial dial = dials_.extract(id).mapped();
   const auto greeting = Greeting::decode(reply);
   if (!greeting || greeting->from != dial.greeting.to || greeting->to != dial.greeting.from) {
     const std::string why = fmt::format("{} is not the process we looked for", dial.route.to_string());

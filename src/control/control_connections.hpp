@@ -77,7 +77,7 @@ class ControlConnections final : private Connector::Owner {
   double tick();
 
  private:
-  struct Dial {
+  struct PendingDial {
     Greeting greeting;
     Route route;
   };
@@ -105,7 +105,7 @@ class ControlConnections final : private Connector::Owner {
 
   EventLoop& loop_;
   Events events_;
-  std::map<Id, Dial> dials_;  // under way
+  std::map<Id, PendingDial> dials_;  // under way
   std::map<Id, std::unique_ptr<Open>> open_;
   Connector connector_;
   RateLimitedLog log_;

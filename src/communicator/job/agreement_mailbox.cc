@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/agreement/agreement.hpp"
+#include "control/agreement/agreement_message.hpp"
 
 namespace tutti {
 
@@ -48,8 +48,8 @@ void AgreementMailbox::deliver(const Message& message) {
 }
 
 void AgreementMailbox::keep(const Message& message) {
-  const auto speaker = [&](const Message& each) { return Agreement::speaker_of(ranks_, each.from, each.body); };
-  if (Agreement::is_withdrawal(ranks_, message.from, message.body))
+  const auto speaker = [&](const Message& each) { return speaker_of(ranks_, each.from, each.body); };
+  if (is_withdrawal(ranks_, message.from, message.body))
     std::erase_if(early_, [&, who = speaker(message)](const Message& each) { return speaker(each) == who; });
   else
     early_.push_back(message);

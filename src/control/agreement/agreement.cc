@@ -3,26 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <memory>
+#include <set>
 #include <string>
+#include <utility>
+#include <variant>
 
 namespace tutti {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 Error declared_dead() { return fail(ErrorCode::rank_died, "the other members declared this one dead").value(); }
 
 }  // namespace
 
 Agreement::Agreement(int members, int self, AgreementTiming timing, Quorum quorum, int fan_out)
-    : members_(members), self_(self), timing_(timing), fan_out_(fan_out), losses_(members, quorum) {}
-
-MemberSet Agreement::alone() const {
-  MemberSet set = nobody();
-  set.add(self_);
-  return set;
-}
+    : members_(members),
+      self_(self),
+      losses_(members, quorum),
+      timers_(timing),
+      visits_(timing.grace, members > fan_out + 1),
+      mail_(members, self, fan_out) {}
 
 void Agreement::start(double now, std::span<const Loss> losses, Blob blob) {
   if (started_) return;
@@ -30,15 +30,10 @@ void Agreement::start(double now, std::span<const Loss> losses, Blob blob) {
     if (loss.member != self_) on_death(now, loss);
   started_ = true;
   blob_ = std::move(blob);
-  join_deadline_ = now + timing_.join_wait;
-  limit_ = join_deadline_ + 6 * timing_.grace;
-  last_limit_ = limit_ + timing_.join_wait + 6 * timing_.grace;
-  if (losses_.is_dead(self_)) {  // declared dead before it started
-    error_ = declared_dead();
-    return;
-  }
+  timers_.start(now);
+  if (losses_.is_dead(self_)) return outcome_.fail(declared_dead());  // before it started
   enter_term(now, 0);
-  for (const AgreementPacket& early : std::exchange(early_, {})) decode_and_receive(now, early.member, early.bytes);
+  for (const AgreementPacket& early : std::exchange(early_, {})) on_message(now, early.member, early.bytes);
 }
 
 void Agreement::on_message(double now, int from, std::span<const std::byte> bytes) {
@@ -47,25 +42,15 @@ void Agreement::on_message(double now, int from, std::span<const std::byte> byte
 
 void Agreement::on_message(double now, int from, SharedBytes bytes) {
   if (from < 0 || from >= members_ || from == self_) return;
-  if (started_)
-    decode_and_receive(now, from, bytes);
-  else
-    early_.push_back({from, std::move(bytes)});
-}
-
-int Agreement::speaker_of(int members, int from, std::span<const std::byte> bytes) {
-  const auto message = decode_agreement_message(bytes, members);
-  const auto* cast = message ? std::get_if<CastMessage>(&*message) : nullptr;
-  return cast == nullptr ? from : cast->root;
-}
-
-bool Agreement::is_withdrawal(int members, int from, std::span<const std::byte> bytes) {
-  const auto message = decode_agreement_message(bytes, members);
-  if (!message) return false;
-  if (const auto* cast = std::get_if<CastMessage>(&*message)) return is_withdrawal(members, cast->root, cast->message);
-  const auto* loss = std::get_if<LossMessage>(&*message);
-  if (loss == nullptr) return std::holds_alternative<RefuseMessage>(*message);
-  return from >= 0 && from < members && loss->presumed[static_cast<std::size_t>(from)];
+  if (!started_) return early_.push_back({from, std::move(bytes)});
+  auto message = decode_agreement_message(*bytes, members_, bytes);
+  const auto dispatch = [&]<typename Message>(Message& each) {
+    if constexpr (kIsForAll<Message>)
+      take(now, {from, from, nullptr}, each);
+    else
+      receive(now, from, std::move(each));
+  };
+  if (message) std::visit(dispatch, *message);
 }
 
 void Agreement::on_death(double now, Loss loss) {
@@ -73,294 +58,241 @@ void Agreement::on_death(double now, Loss loss) {
   const bool was_dead = losses_.is_dead(loss.member);
   if (!losses_.add(loss) || !open()) return;
   if (loss.member == self_) {
-    error_ = declared_dead();
+    outcome_.fail(declared_dead());
   } else if (!was_dead && loss.member == leader_of(term_)) {
     enter_term(now, term_ + 1);
   } else if (leading_) {
-    // Others may have been below it.
-    if (is_deep()) visit_at_ = std::min(visit_at_, now + timing_.grace / 4);
+    visits_.hasten(now);  // others may have been below it
     count_accepts(now);
     collect_joins(now);
   } else if (!was_dead) {
-    route_around(now, loss.member);
+    following_->lost(loss.member, losses_.living());
+    send_up(following_->take_joins(now));
+    send_up(following_->take_accepts(now));
   }
 }
 
 void Agreement::tick(double now) {
   if (!open()) return;
-  if (now >= refuse_at_) return refuse();
-  if (now >= limit_) return give_up();
-  if (branch_) send_joins(now);
-  if (accepts_) send_accepts(now);
-  if (leading_ && now >= visit_at_) visit(now);
-  if (now < wait_until_) return;
+  if (timers_.must_refuse(now)) return refuse();
+  if (timers_.is_over(now)) return give_up();
+  if (following_) {
+    send_up(following_->take_joins(now));
+    send_up(following_->take_accepts(now));
+  }
+  if (leading_ && visits_.is_due(now)) visit(now);
+  if (!timers_.wait_is_over(now)) return;
   if (!leading_) return enter_term(now, term_ + 1);
   leading_->drop_silent();
   collect_joins(now);
 }
 
 double Agreement::next_tick() const {
-  if (!open()) return kNever;
+  if (!open()) return AgreementTimers::kNever;
   const bool waits = !leading_ || leading_->waits();
-  const double passes_on =
-      std::min(branch_ ? branch_->gathering.next_tick() : kNever, accepts_ ? accepts_->gathering.next_tick() : kNever);
-  return std::min({waits ? wait_until_ : kNever, leading_ ? visit_at_ : kNever, passes_on, refuse_at_, limit_});
+  return std::min(timers_.next_tick(waits), leading_ ? visits_.next_tick() : following_->next_tick());
 }
 
-const std::optional<Result<Survivors>>& Agreement::result() const {
-  if (!result_ && error_) result_ = tl::unexpected(*error_);
-  if (!result_ && survived_) result_ = Survivors{listed(accepted_->set), accepted_->blobs.copies()};
-  return result_;
-}
-
-void Agreement::decode_and_receive(double now, int from, const SharedBytes& bytes) {
-  auto message = decode_agreement_message(*bytes, members_, bytes);
-  if (message) std::visit([&](auto& each) { receive(now, from, std::move(each)); }, *message);
+void Agreement::receive(double now, int from, const CastMessage& cast) {
+  if (cast.root == self_) return;
+  const auto message = decode_agreement_message(cast.message, members_, cast.owner);
+  if (!message) return;
+  const MemberTree tree = mail_.draw_tree(cast.root, cast.present, cast.asked);
+  const auto dispatch = [&]<typename Message>(const Message& each) {
+    if constexpr (kIsForAll<Message>)
+      return take(now, {cast.root, from, &tree}, each);
+    else
+      return false;
+  };
+  if (std::visit(dispatch, *message)) mail_.pass_on(*message, tree, cast.owner, losses_.living());
 }
 
 void Agreement::receive(double now, int from, JoinMessage join) {
-  if (!admits_joins(now, from, join.term)) return;
-  MemberSet members = nobody();
-  members.add(from);
-  if (leading_)
-    leading_->add_join(from, std::move(join));
-  else
-    branch_->joins.add(from, std::move(join));
-  took_joins(now, from, members);
+  receive(now, from, joins_of(members_, from, std::move(join)));
 }
 
 void Agreement::receive(double now, int from, JoinsMessage joins) {
   if (joins.blobs.size() != joins.members.count() || !admits_joins(now, from, joins.term)) return;
-  const MemberSet members = joins.members;
-  if (leading_)
+  if (leading_) {
     leading_->add_joins(std::move(joins));
-  else
-    branch_->joins.add(std::move(joins));
-  took_joins(now, from, members);
+    mail_.send(from, WaitMessage{term_, timers_.seconds_left(now)});
+    return collect_joins(now);
+  }
+  following_->add_joins(now, from, std::move(joins));
+  mail_.send(from, WaitMessage{term_, timers_.seconds_said(now)});
+  send_up(following_->take_joins(now));
 }
 
 // Answers a join that leads nowhere, and enters its term if that is newer.
 bool Agreement::admits_joins(double now, int from, int term) {
-  if (decision_) {
-    send(from, *decision_);
+  if (decided()) {
+    mail_.send(from, *outcome_.decision());
   } else if (has_returned()) {
-    send(from, withdrawal());
+    mail_.send(from, withdrawal_of(members_, self_));
   } else {
     if (term > term_) enter_term(now, term);
     if (term == term_ && open()) return true;
-    if (open()) send(from, FollowMessage{term_});
+    if (open()) mail_.send(from, FollowMessage{term_});
   }
   return false;
 }
 
-void Agreement::took_joins(double now, int from, const MemberSet& members) {
-  if (leading_) {
-    send(from, WaitMessage{term_, std::max(0.0, wait_until_ - now)});
-    return collect_joins(now);
-  }
-  branch_->children.insert(from);
-  branch_->gathering.add(now, members);
-  send(from, WaitMessage{term_, seconds_to_tell(now)});
-  send_joins(now);
-}
-
-// What the leader said, as far as this member knows.
-double Agreement::seconds_to_tell(double now) const { return std::max(0.0, wait_until_ - 2 * timing_.grace - now); }
-
 void Agreement::receive(double now, int from, const WaitMessage& wait) {
   if (!open() || wait.term != term_ || leading_) return;
-  if (from != leader_of(term_) && from != branch_->gathering.to()) return;
-  wait_until_ = now + wait.seconds + 2 * timing_.grace;
-  extend_limit(now, wait.seconds);
-  if (wait_until_ < branch_->told_until + timing_.grace / 2) return;
-  branch_->told_until = wait_until_;
-  for (const int child : branch_->children) send(child, WaitMessage{term_, seconds_to_tell(now)});
+  if (from != leader_of(term_) && from != following_->above()) return;
+  timers_.wait_for_leader(now, wait.seconds);
+  if (!following_->extend_wait(timers_.wait_until())) return;
+  for (const int child : following_->children()) mail_.send(child, WaitMessage{term_, timers_.seconds_said(now)});
 }
 
-void Agreement::receive(double now, int, const FollowMessage& follow) {
-  const int leader = leader_of(follow.term);
-  if (decision_) {
-    if (leader != self_) send(leader, *decision_);
-  } else if (open() && follow.term > term_) {
-    enter_term(now, follow.term);
-  } else if (open() && follow.term < term_ && leader != self_) {
-    send(leader, FollowMessage{term_});
-  }
+void Agreement::receive(double now, int from, const AcceptMessage& accept) {
+  receive(now, from, AcceptsMessage{accept.ballot, MemberSet::of(losses_.living().size(), from)});
 }
 
-bool Agreement::take_follow(double now, int hop, const MemberTree& tree, const FollowMessage& follow) {
-  const bool asked = tree.asked()[static_cast<std::size_t>(self_)];
-  if (has_returned() && !decision_) {
-    if (asked) send(hop, withdrawal());
+void Agreement::receive(double now, int from, const AcceptsMessage& accepts) {
+  if (decided()) mail_.send(from, *outcome_.decision());  // whoever was to pass it on may have died
+  if (!open()) return;
+  if (leading_ && leading_->accept(accepts.members, accepts.ballot)) return count_accepts(now);
+  if (following_ && following_->add_accepts(now, accepts)) send_up(following_->take_accepts(now));
+}
+
+bool Agreement::take(double now, const CastPath& path, const FollowMessage& message) {
+  const bool asked = path.tree != nullptr && path.tree->asked()[static_cast<std::size_t>(self_)];
+  if (has_returned() && !decided()) {
+    if (asked) mail_.send(path.hop, withdrawal_of(members_, self_));
     return true;
   }
-  receive(now, tree.root(), follow);
-  if (!open() || follow.term != term_ || !branch_) return false;
-  if (!tree.asked().empty()) {
-    // Whoever is above this member in this tree has answered. What it gathers may have gone to one that did not.
-    branch_->gathering.turn_to(hop);
-    branch_->gathering.expect(tree.branch(self_) & (tree.asked() | alone()) & losses_.living());
-    if (asked) branch_->gathering.send_again();
-    send_joins(now);
+  follow(now, message);
+  if (!open() || message.term != term_ || !following_) return false;
+  if (path.tree != nullptr && !path.tree->asked().empty()) {
+    following_->visited(path.hop, *path.tree, losses_.living());
+    send_up(following_->take_joins(now));
   }
   return true;
 }
 
-void Agreement::receive(double now, int from, ProposeMessage message) {
-  if (leader_of(message.proposal.ballot.term) == from) take_proposal(now, from, nullptr, std::move(message.proposal));
+void Agreement::follow(double now, const FollowMessage& message) {
+  const int leader = leader_of(message.term);
+  if (decided()) {
+    if (leader != self_) mail_.send(leader, *outcome_.decision());
+  } else if (message.term > term_) {
+    enter_term(now, message.term);
+  } else if (message.term < term_ && leader != self_) {
+    mail_.send(leader, FollowMessage{term_});
+  }
 }
 
-bool Agreement::take_proposal(double now, int hop, const MemberTree* tree, ShrinkProposal proposal) {
-  const Ballot ballot = proposal.ballot;
-  const int leader = leader_of(ballot.term);
-  if (proposal.blobs.size() != count(proposal.set)) return false;
-  if (decision_) {
-    send(leader, *decision_);
+bool Agreement::take(double now, const CastPath& path, const ProposeMessage& message) {
+  const ShrinkProposal& proposal = message.proposal;
+  const int leader = leader_of(proposal.ballot.term);
+  if (leader != path.speaker || proposal.blobs.size() != count(proposal.set)) return false;
+  if (decided()) {
+    mail_.send(leader, *outcome_.decision());
     return false;
   }
-  if (!open()) return true;
+  return !open() || consider(now, path, proposal);
+}
+
+// Accepts a proposal, or says why not. Returns whether others may still accept it.
+bool Agreement::consider(double now, const CastPath& path, const ShrinkProposal& proposal) {
+  const Ballot ballot = proposal.ballot;
   if (ballot.term < term_) {
-    send(leader, FollowMessage{term_});
+    mail_.send(path.speaker, FollowMessage{term_});
     return false;
   }
   if (ballot.term > term_) enter_term(now, ballot.term);
   if (ballot.term != term_ || !open()) return false;  // its leader is dead already
   // A proposal may overtake an earlier one on another way.
   if (accepted_ && ballot < accepted_->ballot) return false;
-  const double transfer = transfer_seconds(proposal);
-  wait_until_ = now + 4 * timing_.grace + transfer;
-  extend_limit(now, transfer);
+  timers_.wait_for_decision(now, mail_.seconds_to_all(proposal.blobs.bytes()));
   if (!proposal.set[static_cast<std::size_t>(self_)]) return true;
 
   // The leader may not know of these deaths yet; a set without the dead is worth another round.
   const LossMessage dead{proposal.set & losses_.known(), proposal.set & losses_.presumed()};
   if (!proposal.adopted() && count(dead.known) + count(dead.presumed) != 0) {
-    send(hop, dead);
+    mail_.send(path.hop, dead);
     return false;
   }
-  accept_proposal(now, hop, tree, std::move(proposal));
+  following_->accept(now, path.hop, path.tree, ballot, proposal.set & losses_.living());
+  accepted_ = proposal;
+  send_up(following_->take_accepts(now));
   return true;
 }
 
-void Agreement::accept_proposal(double now, int hop, const MemberTree* tree, ShrinkProposal proposal) {
-  const Ballot ballot = proposal.ballot;
-  MemberSet expected = tree == nullptr ? alone() : tree->branch(self_) & proposal.set & losses_.living();
-  if (tree != nullptr && !tree->asked().empty()) expected &= tree->asked() | alone();
-  std::optional<MemberTree> own_tree;
-  if (tree != nullptr) own_tree = *tree;
-  if (accepts_ && accepts_->ballot == ballot) {  // the leader asks once more
-    accepts_->tree = std::move(own_tree);
-    accepts_->gathering.turn_to(hop);
-    accepts_->gathering.expect(std::move(expected));
-    accepts_->gathering.send_again();
-  } else {
-    accepts_ = AcceptBranch{ballot, std::move(own_tree), Gathering(hop, std::move(expected), timing_.grace), nobody()};
-  }
-  accepted_ = std::move(proposal);
-  accepts_->gathering.add(now, alone());
-  send_accepts(now);
-}
-
-void Agreement::receive(double now, int from, const AcceptMessage& accept) {
-  MemberSet members = nobody();
-  members.add(from);
-  receive(now, from, AcceptsMessage{accept.ballot, std::move(members)});
-}
-
-void Agreement::receive(double now, int from, const AcceptsMessage& accepts) {
-  if (decision_) send(from, *decision_);  // whoever was to pass it on may have died
-  if (!open()) return;
-  if (leading_ && leading_->accept(accepts.members, accepts.ballot)) return count_accepts(now);
-  if (!accepts_ || accepts_->ballot != accepts.ballot) return;
-  accepts_->gathering.add(now, accepts.members);
-  send_accepts(now);
-}
-
-void Agreement::receive(double, int, const CommitMessage& commit) { take_commit(commit, nobody()); }
-
-void Agreement::take_commit(const CommitMessage& commit, const MemberSet& told) {
-  if (!open()) return;
+bool Agreement::take(double, const CastPath& path, const CommitMessage& commit) {
   // Nothing is committed that its members have not accepted.
   const bool is_accepted = accepted_ && accepted_->origin == commit.origin && accepted_->set == commit.set;
-  if (is_accepted || !commit.set[static_cast<std::size_t>(self_)]) decide(commit, told);
+  if (open() && (is_accepted || !commit.set[static_cast<std::size_t>(self_)]))
+    decide(commit, path.tree != nullptr ? path.tree->everyone() : MemberSet(commit.set.size()));
+  return true;  // also if it is known: those below may not have heard it
 }
 
-void Agreement::receive(double now, int from, const LossMessage& loss) {
-  const bool is_below = accepts_ && accepts_->gathering.expected()[static_cast<std::size_t>(from)];
+bool Agreement::take(double now, const CastPath& path, const LossMessage& loss) {
+  const bool is_below = following_ && following_->expects_accept_of(path.speaker);
   for (const int member : listed(loss.known)) on_death(now, {member, Certainty::known});
   for (const int member : listed(loss.presumed)) on_death(now, {member, Certainty::presumed});
-  if (!is_below || !open() || !accepts_) return;
   // An objection to the proposal, on its way to the leader.
-  const MemberSet unsaid = accepted_->set - accepts_->objected;
-  const LossMessage more{loss.known & unsaid, loss.presumed & unsaid};
-  if (more.known.empty() && more.presumed.empty()) return;
-  accepts_->objected |= more.known | more.presumed;
-  send(accepts_->gathering.to(), more);
+  if (is_below && open() && following_) send_up(following_->object(loss, accepted_->set));
+  return true;
 }
 
 // A leader that lacks a quorum speaks for those who follow it. To others it has only given up.
-void Agreement::receive(double now, int from, const RefuseMessage& refuse) {
-  if (!open() || refuse.term != term_ || from != leader_of(term_)) return on_death(now, {from, Certainty::presumed});
-  error_ = no_quorum_error(refuse.silent);
+bool Agreement::take(double now, const CastPath& path, const RefuseMessage& refuse) {
+  if (open() && refuse.term == term_ && path.speaker == leader_of(term_))
+    outcome_.fail(no_quorum_error(refuse.silent));
+  else
+    on_death(now, {path.speaker, Certainty::presumed});
+  return true;
 }
 
 void Agreement::enter_term(double now, int term) {
   while (losses_.is_dead(leader_of(term))) ++term;
   const bool first = term_ < 0;
   term_ = term;
-  refuse_at_ = visit_at_ = kNever;
-  wait_until_ = std::max(join_deadline_, now + 2 * timing_.grace);
-  const std::set<int> children = branch_ ? std::move(branch_->children) : std::set<int>();
+  timers_.enter_term(now);
+  visits_.stop();
+  const std::set<int> children = following_ ? following_->children() : std::set<int>();
   leading_.reset();
-  branch_.reset();
-  accepts_.reset();
+  following_.reset();
   // They wait for this member, in a term that is over.
   for (const int child : children)
-    if (!losses_.is_dead(child)) send(child, FollowMessage{term});
-  if (leader_of(term) == self_)
-    lead(now, first);
-  else
-    follow_leader(now);
+    if (!losses_.is_dead(child)) mail_.send(child, FollowMessage{term});
+  if (leader_of(term) == self_) return lead(now, first);
+  MemberTree tree = mail_.draw_tree(leader_of(term), losses_.living(), MemberSet(losses_.living().size()));
+  following_.emplace(now, self_, std::move(tree), JoinMessage{term_, blob_, accepted_}, timers_.grace(),
+                     timers_.wait_until());
+  send_up(following_->take_joins(now));
 }
 
-void Agreement::follow_leader(double now) {
-  MemberTree tree(leader_of(term_), losses_.living(), nobody(), fan_out_);
-  Gathering gathering(tree.parent(self_), tree.branch(self_), timing_.grace);
-  branch_ = JoinBranch{std::move(tree), JoinBook(members_), std::move(gathering), {}, wait_until_};
-  branch_->joins.add(self_, JoinMessage{term_, blob_, accepted_});
-  branch_->gathering.add(now, alone());
-  send_joins(now);
+void Agreement::send_up(const std::optional<FollowerTerm::UpwardMessage>& due) {
+  if (due) mail_.send(due->to, due->message);
 }
 
 void Agreement::lead(double now, bool first) {
   leading_.emplace(members_, self_, JoinMessage{term_, blob_, accepted_});
   // At first everyone comes by itself.
-  if (!first) cast(losses_.living(), nobody(), FollowMessage{term_});
-  visit_pause_ = timing_.grace;
-  schedule_visit(now);
+  if (!first) mail_.cast(FollowMessage{term_}, losses_.living());
+  visits_.begin(now, timers_.grace(), timers_.wait_until());
   collect_joins(now);
 }
 
 void Agreement::collect_joins(double now) {
   if (!open()) return;
-  if (now >= wait_until_) leading_->stop_waiting_for_joins();
+  if (timers_.wait_is_over(now)) leading_->stop_waiting_for_joins();
   if (leading_->is_ready(losses_)) propose(now);
 }
 
 void Agreement::propose(double now) {
   if (!losses_.allows(leading_->joined(losses_))) {
-    // News that a death is known may be on its way.
-    if (leading_->joins_are_complete(losses_)) refuse_at_ = std::min(refuse_at_, now + 2 * timing_.grace);
+    if (leading_->joins_are_complete(losses_)) timers_.refuse_soon(now);
     return;
   }
-  refuse_at_ = kNever;
+  timers_.stop_refusing();
   const ShrinkProposal& proposal = leading_->propose(losses_);
-  cast(proposal.set & losses_.living(), nobody(), ProposeMessage{proposal});
-  const double transfer = transfer_seconds(proposal);
-  wait_until_ = now + 2 * timing_.grace + transfer;
-  visit_pause_ = timing_.grace / 2 + transfer;
-  schedule_visit(now);
-  extend_limit(now, transfer);
+  const double transfer = mail_.seconds_to_all(proposal.blobs.bytes());
+  mail_.cast(ProposeMessage{proposal}, proposal.set & losses_.living());
+  timers_.wait_for_accepts(now, transfer);
+  visits_.begin(now, timers_.grace() / 2 + transfer, timers_.wait_until());
   count_accepts(now);
 }
 
@@ -372,34 +304,47 @@ void Agreement::count_accepts(double now) {
       leading_->withdraw_proposal();
       return collect_joins(now);
     case LeaderTerm::Tally::no_quorum:
-      refuse_at_ = std::min(refuse_at_, now + 2 * timing_.grace);
+      timers_.refuse_soon(now);
       return;
     case LeaderTerm::Tally::accepted:
       const ShrinkProposal& proposal = leading_->proposal();
       if (proposal.set[static_cast<std::size_t>(self_)]) accepted_ = proposal;
-      decide({proposal.origin, proposal.set}, nobody());
+      decide({proposal.origin, proposal.set}, MemberSet(proposal.set.size()));
   }
 }
 
-void Agreement::extend_limit(double now, double seconds) {
-  limit_ = std::min(last_limit_, std::max(limit_, now + seconds + 6 * timing_.grace));
+// Asks those whose answer is missing once more. If they are many, it asks as many as those who have answered can reach,
+// and then others, whoever they are: some may have joins of whole branches.
+void Agreement::visit(double now) {
+  visits_.stop();
+  const MemberSet missing = leading_->missing(losses_);
+  if (missing.empty()) return;
+  const auto fan_out = static_cast<std::size_t>(mail_.fan_out());
+  // A few are asked directly, so that nobody else has to relay.
+  const MemberSet present =
+      missing.count() <= fan_out ? MemberSet::of(missing.size(), self_) : leading_->answered(losses_);
+  const MemberSet asked = visits_.choose(missing, present.count() * fan_out);
+  if (leading_->has_proposed())
+    mail_.cast(ProposeMessage{leading_->proposal()}, present, asked, losses_.living());
+  else
+    mail_.cast(FollowMessage{term_}, present, asked, losses_.living());
+  if (!leading_->has_proposed() && asked == missing) visits_.slow_down();
+  visits_.plan(now, timers_.wait_until());
+  if (asked != missing) visits_.hasten(now);
 }
 
 // `told`: those who hear of it anyway.
-void Agreement::decide(CommitMessage decision, const MemberSet& told) {
-  survived_ = decision.set[static_cast<std::size_t>(self_)];
-  if (!survived_)
-    error_ =
-        fail(ErrorCode::timed_out, fmt::format("the survivors went on without this member, which came too late: {}",
-                                               decision.set.to_string()))
-            .value();
-  decision_ = std::move(decision);
-  if (leading_) cast(decision_->set & losses_.living(), losses_.living() - decision_->set, *decision_);
-  if (branch_)
-    for (const int child : branch_->children)
-      if (!told[static_cast<std::size_t>(child)]) send(child, *decision_);
-  branch_.reset();
-  accepts_.reset();
+void Agreement::decide(const CommitMessage& decision, const MemberSet& told) {
+  const MemberSet& living = losses_.living();
+  if (leading_) mail_.cast(decision, decision.set & living, living - decision.set, living);
+  if (following_)
+    for (const int child : following_->children())
+      if (!told[static_cast<std::size_t>(child)]) mail_.send(child, decision);
+  following_.reset();
+  if (decision.set[static_cast<std::size_t>(self_)])
+    outcome_.survive(decision, *accepted_);
+  else
+    outcome_.leave_out(decision);
 }
 
 void Agreement::give_up() {
@@ -407,19 +352,17 @@ void Agreement::give_up() {
       leading_ ? fmt::format("no answer from members {}, and too few are left to go on without them",
                              leading_->missing(losses_).to_string())
                : fmt::format("member {} did not answer", leader_of(term_));
-  error_ = fail(ErrorCode::timed_out, fmt::format("the survivors could not agree: {}", waited_for)).value();
-  if (leading_ || !is_deep()) return cast(losses_.living(), nobody(), withdrawal());
+  outcome_.fail(fail(ErrorCode::timed_out, fmt::format("the survivors could not agree: {}", waited_for)).value());
+  const LossMessage withdrawal = withdrawal_of(members_, self_);
+  if (leading_ || !mail_.is_deep()) return mail_.cast(withdrawal, losses_.living());
   // If all give up at once, each is to tell a few only; others hear of it when they ask.
-  send(branch_->gathering.to(), withdrawal());
-  for (const int child : branch_->children) send(child, withdrawal());
+  mail_.send(following_->above(), withdrawal);
+  for (const int child : following_->children()) mail_.send(child, withdrawal);
 }
 
 void Agreement::refuse() {
-  error_ = no_quorum_error(losses_.presumed());
-  cast(losses_.living(), nobody(), RefuseMessage{term_, losses_.presumed()});
+  outcome_.fail(no_quorum_error(losses_.presumed()));
+  mail_.cast(RefuseMessage{term_, losses_.presumed()}, losses_.living());
 }
-
-// Whoever gives up lives, and may try again: to leave it out takes a quorum.
-LossMessage Agreement::withdrawal() const { return {nobody(), alone()}; }
 
 }  // namespace tutti

@@ -29,63 +29,36 @@
 //    die later;
 //  - everyone who lives returns, with a set or an error, within 2 join_wait + 12 grace of its start.
 //
+// In each term a member leads (LeaderTerm) or follows (FollowerTerm). Agreement takes it from term to term, and carries
+// what these two say to the other members: AgreementMail knows the trees, AgreementTimers how long to wait.
+//
 // Not thread-safe. Keep feeding it until every survivor has returned: a survivor whose leader died between two commits
 // asks the others.
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/wire.hpp"
+#include "control/agreement/agreement_mail.hpp"
 #include "control/agreement/agreement_message.hpp"
-#include "control/agreement/branch.hpp"
+#include "control/agreement/agreement_outcome.hpp"
+#include "control/agreement/agreement_timers.hpp"
+#include "control/agreement/follower_term.hpp"
 #include "control/agreement/leader_term.hpp"
 #include "control/agreement/loss_set.hpp"
+#include "control/agreement/visit_schedule.hpp"
 #include "tutti/error.hpp"
 #include "tutti/shrink.hpp"
 
 namespace tutti {
 
-struct Survivors {
-  std::vector<int> members;  // ascending
-  std::vector<Blob> blobs;   // blobs[i] is what members[i] brought
-
-  bool operator==(const Survivors&) const = default;
-};
-
-struct AgreementTiming {
-  double join_wait = 10.0;  // seconds to wait for members that have not started
-  double grace = 1.0;       // seconds to wait for an answer of a member that has
-};
-
-/// A message, and the member that it goes to or comes from. The same bytes may go to several.
-struct AgreementPacket {
-  int member;
-  SharedBytes bytes;
-};
-
-/// Agreements of more than `above` members go by trees, in which `fan_out` stand below one. The same on all of them;
-/// only tests change it.
-struct AgreementTrees {
-  int above = 4096;
-  int fan_out = 8;
-};
-[[gnu::visibility("hidden")]] extern AgreementTrees g_agreement_trees;
-
 class Agreement {
  public:
-  /// Returns how many members a member sends to in a tree. Up to a few thousand the leader sends to all, so that one
-  /// that is stopped delays no other.
-  static int fan_out_for(int members) {
-    return members <= g_agreement_trees.above ? members : g_agreement_trees.fan_out;
-  }
-
   Agreement(int members, int self, AgreementTiming timing = {}, Quorum quorum = Quorum::majority)
-      : Agreement(members, self, timing, quorum, fan_out_for(members)) {}
+      : Agreement(members, self, timing, quorum, g_agreement_trees.fan_out_for(members)) {}
   /// All members must have the same fan-out.
   Agreement(int members, int self, AgreementTiming timing, Quorum quorum, int fan_out);
 
@@ -96,11 +69,6 @@ class Agreement {
   void on_message(double now, int from, std::span<const std::byte> bytes);
   /// The same without a copy of a large one.
   void on_message(double now, int from, SharedBytes bytes);
-  /// Returns whose message this is: that of `from`, or of a member whose message `from` passes on.
-  static int speaker_of(int members, int from, std::span<const std::byte> bytes);
-  /// Returns whether that member says with it that it takes part no more. To a member that has not started the message
-  /// then means as much as if the other had not started, either: it may do so again.
-  static bool is_withdrawal(int members, int from, std::span<const std::byte> bytes);
   /// A death that was presumed may be reported again, once it is known.
   void on_death(double now, Loss loss);
   void tick(double now);
@@ -108,104 +76,73 @@ class Agreement {
   /// When to call tick() at the latest; infinity when nothing is waited for.
   double next_tick() const;
   /// What is to be sent, in order; empties the list.
-  std::vector<AgreementPacket> take_outgoing() { return std::exchange(outgoing_, {}); }
+  std::vector<AgreementPacket> take_outgoing() { return mail_.take(); }
   /// Empty while undecided. Set once, never changes. The first call after that makes a copy of the table.
-  const std::optional<Result<Survivors>>& result() const;
+  const std::optional<Result<Survivors>>& result() const { return outcome_.result(); }
   /// Returns whether there is a result.
-  bool has_returned() const { return survived_ || error_; }
+  bool has_returned() const { return outcome_.is_known(); }
   /// The members have decided, with or without this one: others may ask it what.
-  bool decided() const { return decision_.has_value(); }
+  bool decided() const { return outcome_.decision().has_value(); }
   /// What they have decided.
-  const MemberSet& decided_set() const { return decision_->set; }
+  const MemberSet& decided_set() const { return outcome_.decision()->set; }
 
  private:
+  /// Which way a message came that is for all: its `speaker` cast it by `tree`, and `hop` passed it on. Without a tree
+  /// the two are the same.
+  struct CastPath {
+    int speaker;
+    int hop;
+    const MemberTree* tree;
+  };
+
   int leader_of(int term) const { return term % members_; }
   bool open() const { return started_ && !has_returned(); }
-  bool is_deep() const { return members_ > fan_out_ + 1; }
-  MemberSet nobody() const { return MemberSet(static_cast<std::size_t>(members_)); }
-  MemberSet alone() const;
 
-  void decode_and_receive(double now, int from, const SharedBytes& bytes);
   void receive(double now, int from, JoinMessage join);
   void receive(double now, int from, JoinsMessage joins);
   void receive(double now, int from, const WaitMessage& wait);
-  void receive(double now, int from, const FollowMessage& follow);
-  void receive(double now, int from, ProposeMessage message);
   void receive(double now, int from, const AcceptMessage& accept);
   void receive(double now, int from, const AcceptsMessage& accepts);
-  void receive(double now, int from, const CommitMessage& commit);
-  void receive(double now, int from, const LossMessage& loss);
-  void receive(double now, int from, const RefuseMessage& refuse);
   void receive(double now, int from, const CastMessage& cast);
-
-  /// The same of what was cast, and came by way of `hop`. They return whether it is to be passed on.
-  bool take_cast(double now, int hop, const MemberTree& tree, AgreementMessage& message);
-  bool take_follow(double now, int hop, const MemberTree& tree, const FollowMessage& follow);
-  bool take_proposal(double now, int hop, const MemberTree* tree, ShrinkProposal proposal);
-  void accept_proposal(double now, int hop, const MemberTree* tree, ShrinkProposal proposal);
-  void take_commit(const CommitMessage& commit, const MemberSet& told);
   bool admits_joins(double now, int from, int term);
-  void took_joins(double now, int from, const MemberSet& members);
+
+  /// The same of messages that are for all. They return whether one that was cast is to be passed on.
+  bool take(double now, const CastPath& path, const FollowMessage& follow);
+  bool take(double now, const CastPath& path, const ProposeMessage& message);
+  bool take(double now, const CastPath& path, const CommitMessage& commit);
+  bool take(double now, const CastPath& path, const LossMessage& loss);
+  bool take(double now, const CastPath& path, const RefuseMessage& refuse);
+  void follow(double now, const FollowMessage& follow);
+  bool consider(double now, const CastPath& path, const ShrinkProposal& proposal);
 
   void enter_term(double now, int term);
-  void follow_leader(double now);
   void lead(double now, bool first);
   void collect_joins(double now);
   void propose(double now);
   void count_accepts(double now);
   void visit(double now);
-  MemberSet next_asked(const MemberSet& missing, std::size_t most);
-  void schedule_visit(double now);
-  void route_around(double now, int dead);
-  int living_parent(const MemberTree& tree) const;
-  void extend_limit(double now, double seconds);
-  double transfer_seconds(const ShrinkProposal& proposal) const;
-  double seconds_to_tell(double now) const;
-  void decide(CommitMessage decision, const MemberSet& told);
+  void send_up(const std::optional<FollowerTerm::UpwardMessage>& due);
+  void decide(const CommitMessage& decision, const MemberSet& told);
   void give_up();
   void refuse();
-  LossMessage withdrawal() const;
-
-  void send(int member, const AgreementMessage& message) {
-    outgoing_.push_back({member, std::make_shared<const Blob>(encode(message))});
-  }
-  /// Sends to all in both sets that live, but this one, by a tree; see MemberTree.
-  void cast(const MemberSet& present, const MemberSet& asked, const AgreementMessage& message);
-  void pass_on(const MemberTree& tree, const SharedBytes& bytes, bool only_to_asked);
-  void add_living_children(const MemberTree& tree, int member, std::vector<int>& children) const;
-  void send_joins(double now);
-  void send_accepts(double now);
 
   int members_;
   int self_;
-  AgreementTiming timing_;
-  int fan_out_;
 
   bool started_ = false;
   Blob blob_;
   LossSet losses_;
   std::vector<AgreementPacket> early_;  // messages that came before start()
 
-  double join_deadline_ = 0;
-  double limit_ = 0;       // when to give up
-  double last_limit_ = 0;  // what limit_ may grow to
-  double wait_until_ = 0;  // leader: for joins, or for accepts; follower: for a sign of the leader
-  double refuse_at_ = 0;   // leader: the rest are too few; unless a presumed death becomes known till then
-  double visit_at_ = 0;    // leader: ask those whose answer is missing once more
-  double visit_pause_ = 0;
-  int visit_cursor_ = 0;  // whom to ask next, if not all are asked at once
-
   int term_ = -1;
   std::optional<LeaderTerm> leading_;       // if this member leads the present term
-  std::optional<JoinBranch> branch_;        // if it does not
-  std::optional<AcceptBranch> accepts_;     // if it has accepted a proposal of the present term
+  std::optional<FollowerTerm> following_;   // if it does not, until it is decided
   std::optional<ShrinkProposal> accepted_;  // the last one; that of a leader's own term only once committed
 
-  std::optional<CommitMessage> decision_;
-  bool survived_ = false;
-  std::optional<Error> error_;
-  mutable std::optional<Result<Survivors>> result_;  // made when it is asked for
-  std::vector<AgreementPacket> outgoing_;
+  AgreementTimers timers_;
+  VisitSchedule visits_;  // of this member while it leads
+  AgreementMail mail_;
+  AgreementOutcome outcome_;
 };
 
 }  // namespace tutti

@@ -152,4 +152,31 @@ std::optional<AgreementMessage> decode_agreement_message(std::span<const std::by
   return decode_any(WireReader(bytes), members, owner, static_cast<const AgreementMessage*>(nullptr));
 }
 
+JoinsMessage joins_of(int members, int member, JoinMessage join) {
+  const MemberSet alone = MemberSet::of(static_cast<std::size_t>(members), member);
+  JoinsMessage joins{join.term, alone, BlobTable{std::move(join.blob)}, {}};
+  if (join.accepted) joins.accepted.push_back({std::move(*join.accepted), alone});
+  return joins;
+}
+
+LossMessage withdrawal_of(int members, int member) {
+  const auto size = static_cast<std::size_t>(members);
+  return {MemberSet(size), MemberSet::of(size, member)};
+}
+
+bool is_withdrawal(int members, int from, std::span<const std::byte> bytes) {
+  const auto message = decode_agreement_message(bytes, members);
+  if (!message) return false;
+  if (const auto* cast = std::get_if<CastMessage>(&*message)) return is_withdrawal(members, cast->root, cast->message);
+  const auto* loss = std::get_if<LossMessage>(&*message);
+  if (loss == nullptr) return std::holds_alternative<RefuseMessage>(*message);
+  return from >= 0 && from < members && loss->presumed[static_cast<std::size_t>(from)];
+}
+
+int speaker_of(int members, int from, std::span<const std::byte> bytes) {
+  const auto message = decode_agreement_message(bytes, members);
+  const auto* cast = message ? std::get_if<CastMessage>(&*message) : nullptr;
+  return cast == nullptr ? from : cast->root;
+}
+
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -94,11 +95,28 @@ using AgreementMessage =
     std::variant<JoinMessage, WaitMessage, FollowMessage, ProposeMessage, AcceptMessage, CommitMessage, LossMessage,
                  RefuseMessage, JoinsMessage, AcceptsMessage, CastMessage>;
 
+/// Whether it is said to all members, by a leader or by one that gives up. Only such messages are cast; the others go
+/// from one member to the next in a tree.
+template <typename Message>
+inline constexpr bool kIsForAll = std::is_same_v<Message, FollowMessage> || std::is_same_v<Message, ProposeMessage> ||
+                                  std::is_same_v<Message, CommitMessage> || std::is_same_v<Message, LossMessage> ||
+                                  std::is_same_v<Message, RefuseMessage>;
+
 Blob encode(const AgreementMessage& message);
 /// Returns nothing if the bytes are no message of an agreement of so many members.
 std::optional<AgreementMessage> decode_agreement_message(std::span<const std::byte> bytes, int members);
 /// The same of bytes that are part of `owner`, which blobs and casts keep instead of a copy.
 std::optional<AgreementMessage> decode_agreement_message(std::span<const std::byte> bytes, int members,
                                                          const SharedBytes& owner);
+
+/// Returns the join of a member as one of several.
+JoinsMessage joins_of(int members, int member, JoinMessage join);
+/// Returns what a member says that gives up: it lives and may try again, so that to leave it out takes a quorum.
+LossMessage withdrawal_of(int members, int member);
+/// Returns whether member `from` says with these bytes that it takes part no more. To a member that has not started the
+/// message then means as much as if the other had not started, either: it may do so again.
+bool is_withdrawal(int members, int from, std::span<const std::byte> bytes);
+/// Returns whose message this is: that of `from`, or of a member whose message `from` passes on.
+int speaker_of(int members, int from, std::span<const std::byte> bytes);
 
 }  // namespace tutti

@@ -5,8 +5,7 @@
 namespace tutti {
 
 void JoinBook::add(int member, JoinMessage join) {
-  MemberSet alone(members_.size());
-  alone.add(member);
+  const MemberSet alone = MemberSet::of(members_.size(), member);
   remove(alone);
   members_.add(member);
   blobs_[member] = std::move(join.blob);

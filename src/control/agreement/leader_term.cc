@@ -57,9 +57,7 @@ bool LeaderTerm::accept(const MemberSet& members, Ballot ballot) {
 }
 
 bool LeaderTerm::accept(int member, Ballot ballot) {
-  MemberSet alone(joins_.members().size());
-  alone.add(member);
-  return accept(alone, ballot);
+  return accept(MemberSet::of(joins_.members().size(), member), ballot);
 }
 
 LeaderTerm::Tally LeaderTerm::tally(const LossSet& losses) const {

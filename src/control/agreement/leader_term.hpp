@@ -29,7 +29,6 @@ class LeaderTerm {
   /// `own` is the leader's own join; it names the term.
   LeaderTerm(int members, int leader, JoinMessage own);
 
-  void add_join(int member, JoinMessage join) { joins_.add(member, std::move(join)); }
   void add_joins(JoinsMessage joins) { joins_.add(std::move(joins)); }
   bool joins_are_complete(const LossSet& losses) const;
   /// Returns the living members that joined.

@@ -24,10 +24,10 @@ struct Leader {
 
 TEST(LeaderTerm, ProposesAllWhoJoinedAndCommitsOnceAllHaveAccepted) {
   Leader leader;
-  leader.term.add_join(0, join());
+  leader.term.add_joins(joins_of(3, 0, join()));
   EXPECT_FALSE(leader.term.is_ready(leader.losses));
   EXPECT_EQ(leader.term.missing(leader.losses), (MemberSet{false, false, true}));
-  leader.term.add_join(2, join());
+  leader.term.add_joins(joins_of(3, 2, join()));
   ASSERT_TRUE(leader.term.is_ready(leader.losses));
   const ShrinkProposal proposal = leader.term.propose(leader.losses);
   EXPECT_EQ(proposal.set, (MemberSet{true, true, true}));
@@ -41,9 +41,9 @@ TEST(LeaderTerm, ProposesAllWhoJoinedAndCommitsOnceAllHaveAccepted) {
 
 TEST(LeaderTerm, TriesAgainWithoutThoseWhoDoNotAccept) {
   Leader leader;
-  leader.term.add_join(0, join());
+  leader.term.add_joins(joins_of(3, 0, join()));
   leader.term.stop_waiting_for_joins();
-  leader.term.add_join(2, join());
+  leader.term.add_joins(joins_of(3, 2, join()));
   const Ballot first = leader.term.propose(leader.losses).ballot;
   leader.term.accept(0, first);
   leader.term.drop_silent();
@@ -55,7 +55,7 @@ TEST(LeaderTerm, TriesAgainWithoutThoseWhoDoNotAccept) {
 TEST(LeaderTerm, AdoptsASetThatMayBeCommitted) {
   Leader leader(earlier());
   leader.losses.add({0, Certainty::known});
-  leader.term.add_join(2, join(earlier()));
+  leader.term.add_joins(joins_of(3, 2, join(earlier())));
   const ShrinkProposal proposal = leader.term.propose(leader.losses);
   EXPECT_TRUE(proposal.adopted());
   EXPECT_EQ(proposal.set, earlier().set);
@@ -67,7 +67,7 @@ TEST(LeaderTerm, AdoptsASetThatMayBeCommitted) {
 TEST(LeaderTerm, DropsASetThatOneOfItsMembersDidNotAccept) {
   Leader leader(earlier());
   leader.losses.add({0, Certainty::known});
-  leader.term.add_join(2, join());
+  leader.term.add_joins(joins_of(3, 2, join()));
   const ShrinkProposal proposal = leader.term.propose(leader.losses);
   EXPECT_FALSE(proposal.adopted());
   EXPECT_EQ(proposal.set, (MemberSet{false, true, true}));
@@ -75,8 +75,8 @@ TEST(LeaderTerm, DropsASetThatOneOfItsMembersDidNotAccept) {
 
 TEST(LeaderTerm, NoticesADeathWhileItWaitsForAccepts) {
   Leader leader;
-  leader.term.add_join(0, join());
-  leader.term.add_join(2, join());
+  leader.term.add_joins(joins_of(3, 0, join()));
+  leader.term.add_joins(joins_of(3, 2, join()));
   leader.term.propose(leader.losses);
   leader.losses.add({2, Certainty::known});
   EXPECT_EQ(leader.term.tally(leader.losses), Tally::member_died);
@@ -84,7 +84,7 @@ TEST(LeaderTerm, NoticesADeathWhileItWaitsForAccepts) {
 
 TEST(LeaderTerm, CommitsNoAdoptedSetWhoseMembersFellSilentUnheard) {
   Leader leader(earlier());
-  leader.term.add_join(2, join(earlier()));
+  leader.term.add_joins(joins_of(3, 2, join(earlier())));
   leader.losses.add({0, Certainty::presumed});
   const Ballot ballot = leader.term.propose(leader.losses).ballot;
   leader.term.accept(2, ballot);

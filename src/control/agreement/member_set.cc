@@ -46,6 +46,12 @@ MemberSet::MemberSet(std::initializer_list<bool> members) : size_(static_cast<in
   }
 }
 
+MemberSet MemberSet::of(std::size_t members, int member) {
+  MemberSet set(members);
+  set.add(member);
+  return set;
+}
+
 // Of a run that begins nowhere before the end of the last one.
 void MemberSet::append(MemberRange run) {
   if (run.first >= run.end) return;

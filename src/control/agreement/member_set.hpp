@@ -25,6 +25,8 @@ class MemberSet {
   explicit MemberSet(std::size_t members = 0, bool all = false);
   /// Says of each member whether it is in the set.
   MemberSet(std::initializer_list<bool> members);
+  /// Returns the set of one of so many members.
+  static MemberSet of(std::size_t members, int member);
 
   /// How many members there could be.
   std::size_t size() const { return static_cast<std::size_t>(size_); }

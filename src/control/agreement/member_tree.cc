@@ -62,6 +62,26 @@ std::vector<int> MemberTree::children(int member) const {
   return members;
 }
 
+int MemberTree::living_parent(int member, const MemberSet& living) const {
+  int above = parent(member);
+  while (above >= 0 && !living[static_cast<std::size_t>(above)]) above = parent(above);
+  return above >= 0 ? above : root_;
+}
+
+std::vector<int> MemberTree::living_children(int member, const MemberSet& living) const {
+  std::vector<int> members;
+  add_living_children(member, living, members);
+  return members;
+}
+
+void MemberTree::add_living_children(int member, const MemberSet& living, std::vector<int>& members) const {
+  for (const int child : children(member))
+    if (living[static_cast<std::size_t>(child)])
+      members.push_back(child);
+    else
+      add_living_children(child, living, members);
+}
+
 MemberSet MemberTree::branch(int member) const {
   MemberSet set(present_.size());
   std::int64_t first = place_of(member);

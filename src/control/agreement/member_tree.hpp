@@ -21,10 +21,16 @@ class MemberTree {
   MemberTree(int root, MemberSet present, MemberSet asked, int fan_out);
 
   int root() const { return root_; }
+  /// Returns how many members there are, in the tree or not.
+  int members() const { return static_cast<int>(present_.size()); }
   bool contains(int member) const;
   /// Returns -1 of the root, and of members that are not in the tree.
   int parent(int member) const;
   std::vector<int> children(int member) const;
+  /// Returns the next member above that lives; the root if none does.
+  int living_parent(int member, const MemberSet& living) const;
+  /// Returns the children that live and, in place of each that does not, its own living children.
+  std::vector<int> living_children(int member, const MemberSet& living) const;
   /// Returns the member and all below it; nobody if it is not in the tree.
   MemberSet branch(int member) const;
   const MemberSet& asked() const { return asked_; }
@@ -39,6 +45,7 @@ class MemberTree {
   int parent_place(int place) const {
     return place < ordered_ ? (place - 1) / fan_out_ : (place - ordered_) % ordered_;
   }
+  void add_living_children(int member, const MemberSet& living, std::vector<int>& members) const;
   int place_of(int member) const;  // -1 if it is not in the tree
   int member_at(int place) const;
   void add_places(MemberSet& set, std::int64_t from, std::int64_t to) const;

@@ -199,10 +199,10 @@ TEST(Agreement, KnowsAWithdrawalThatIsPassedOn) {
   const Blob refusal = encode(RefuseMessage{0, MemberSet(8)});
   const MemberSet nobody(8);
   const Blob passed_on = encode(CastMessage{2, nobody, nobody, nullptr, refusal});
-  EXPECT_TRUE(Agreement::is_withdrawal(8, 2, refusal));
-  EXPECT_TRUE(Agreement::is_withdrawal(8, 5, passed_on));
-  EXPECT_EQ(Agreement::speaker_of(8, 5, passed_on), 2) << "not of the member that passed it on";
-  EXPECT_FALSE(Agreement::is_withdrawal(8, 5, encode(JoinMessage{0, blob_of(5), {}})));
+  EXPECT_TRUE(is_withdrawal(8, 2, refusal));
+  EXPECT_TRUE(is_withdrawal(8, 5, passed_on));
+  EXPECT_EQ(speaker_of(8, 5, passed_on), 2) << "not of the member that passed it on";
+  EXPECT_FALSE(is_withdrawal(8, 5, encode(JoinMessage{0, blob_of(5), {}})));
 }
 
 TEST(Agreement, TellsTheDecisionToThoseWhoseAcceptsComeAfterIt) {

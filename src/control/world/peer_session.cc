@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/wire.hpp"
 
 namespace tutti {
 namespace {
@@ -31,14 +30,11 @@ PeerSession::PeerSession(WorldState& world, int process, ControlPeer info)
     : world_(world),
       process_(process),
       info_(std::move(info)),
-      links_(world.loop, world.connections, world.heartbeat_timeout * kSilencePart),
+      links_(world.loop, world.connections, world.processes_by_connection, process,
+             world.heartbeat_timeout * kSilencePart),
       addresses_(info_.addresses),
       opinion_(world.heartbeat_timeout),
       end_(world.loop) {}
-
-bool PeerSession::is_lifeline(Id id) const {
-  return std::find(lifelines_.begin(), lifelines_.end(), id) != lifelines_.end();
-}
 
 void PeerSession::set_neighbour(bool neighbour) {
   if (std::exchange(neighbour_, neighbour) || !neighbour) return;
@@ -72,14 +68,13 @@ void PeerSession::open(Id id) {
   const std::optional<PeerDial::DialStep> ours = dial_ ? dial_->take(id) : std::nullopt;
   const bool detour = ours ? !ours->address : world_.connections.is_local(id);
   if (dial_ && (ours || dial_->is_idle())) dial_.reset();
-  world_.processes_by_connection[id] = process_;
   links_.add(id, detour);
   trouble_.clear();
   stream_ended_ = false;
   refused_since_.reset();
   opinion_.heard();
   if (!detour) addresses_.note_connection(world_.connections.remote(id));
-  drop(links_.silent_ones());
+  links_.close(links_.silent_ones());
   if (!std::exchange(begun_, true)) {
     world_.owner.session_began(*this);
     for (const Frame& frame : std::exchange(pending_, {})) entrust(frame);
@@ -89,47 +84,31 @@ void PeerSession::open(Id id) {
   world_.owner.session_connected();
 }
 
-void PeerSession::open_lifeline(Id id) {
-  if (is_lifeline(id)) return;
-  lifelines_.push_back(id);
-  world_.processes_by_connection[id] = process_;
-}
+void PeerSession::open_lifeline(Id id) { links_.add_lifeline(id); }
 
 void PeerSession::heard(Id id) {
-  if (is_lifeline(id)) return;
+  if (links_.is_lifeline(id)) return;
   links_.heard(id);
   opinion_.heard();
 }
 
 void PeerSession::receive(Id id, ControlFrame kind, std::span<const std::byte> payload) {
-  if (is_lifeline(id)) return;
-  Session& session = links_.session();
-  WireReader in(payload);
-  const auto number = in.get<std::uint64_t>();
-  if (kind == ControlFrame::heartbeat) {
-    if (!in.complete() || !session.acknowledged(number)) misbehaved(id);
-    return;
+  if (links_.is_lifeline(id)) return;
+  using FrameUse = SessionLinks::FrameUse;
+  const auto [use, content] = links_.receive(kind, payload);
+  if (use == FrameUse::breach) {
+    log::warn("process {} broke the rules of the control connection, which ends", process_);
+    world_.connections.close(id);
+    return link_ended(id, "it broke the rules of the control connection");
   }
-  if (!is_numbered(kind)) return;
-  const bool last_words = number == 0 && (kind == ControlFrame::death || kind == ControlFrame::left);
-  if (in.ok() && last_words) return world_.owner.frame_received(process_, kind, in.rest());
-  if (!in.ok() || number == 0) return misbehaved(id);
-  const auto arrival = session.arrived(number, payload.size());
-  if (arrival == Session::Arrival::gap) return misbehaved(id);
-  if (arrival == Session::Arrival::next) world_.owner.frame_received(process_, kind, in.rest());
-  if (!living_ || session.owes_acknowledgement()) acknowledge(id);  // one that leaves waits for it
-}
-
-void PeerSession::misbehaved(Id id) {
-  log::warn("process {} broke the rules of the control connection, which ends", process_);
-  world_.connections.close(id);
-  link_ended(id, "it broke the rules of the control connection");
+  if (use == FrameUse::next || use == FrameUse::last_words) world_.owner.frame_received(process_, kind, content);
+  const bool has_number = use == FrameUse::next || use == FrameUse::seen;
+  // One that leaves waits for it.
+  if (has_number && (!living_ || links_.session().owes_acknowledgement())) acknowledge(id);
 }
 
 void PeerSession::connection_ended(Id id, const Error& error, const ControlConnections::Ending& ending) {
-  if (is_lifeline(id)) {
-    world_.processes_by_connection.erase(id);
-    std::erase(lifelines_, id);
+  if (links_.remove_lifeline(id)) {
     if (ending.in_order) stream_ended();
     return;
   }
@@ -139,7 +118,6 @@ void PeerSession::connection_ended(Id id, const Error& error, const ControlConne
 
 // The process may live: only its own end, or an address at which nobody listens, or long silence tell.
 void PeerSession::link_ended(Id id, const std::string& why) {
-  world_.processes_by_connection.erase(id);
   links_.remove(id);
   if (!living_ || !links_.empty()) return;
   if (goodbye_announced_) return world_.owner.process_left(process_);
@@ -153,14 +131,6 @@ void PeerSession::link_ended(Id id, const std::string& why) {
   dial_->hasten(now + delay);
 }
 
-void PeerSession::drop(const std::vector<Id>& links) {
-  for (const Id id : links) {
-    world_.connections.close(id);
-    world_.processes_by_connection.erase(id);
-    links_.remove(id);
-  }
-}
-
 // Proof of half a death. What the process said last may have been goodbye.
 void PeerSession::stream_ended() {
   links_.read_now();
@@ -172,7 +142,7 @@ void PeerSession::stream_ended() {
 
 // The lower one opens it, beside a connection that needs nobody else.
 void PeerSession::keep_lifeline() {
-  if (!lifelines_.empty() || world_.self > process_ || world_.goodbye) return;
+  if (links_.has_lifeline() || world_.self > process_ || world_.goodbye) return;
   const SocketAddress* const address = connected_at();
   if (address == nullptr || world_.book.share_host(world_.self, process_)) return;
   const auto dialed =
@@ -264,10 +234,10 @@ void PeerSession::beat() {
     return lose(with_trouble(fmt::format("silent for {:.1f} s", unheard), trouble_), Certainty::presumed);
   if (links_.session().overflowed() && links_.are_silent())
     return lose(fmt::format("it is silent, and {} MB wait for it", Session::kLimit >> 20), Certainty::presumed);
-  drop(links_.silent_ones());
+  links_.close(links_.silent_ones());
   // A process that stood still answers all attempts to connect to it that were made meanwhile. The lower of the two
   // decides: if each kept others, none would be left.
-  if (world_.self < process_ && !links_.are_silent()) drop(links_.surplus());
+  if (world_.self < process_ && !links_.are_silent()) links_.close(links_.surplus());
   keep_lifeline();
   if (links_.are_silent() && !dial_) {
     log::info("process {} is silent for {:.1f} s, another connection is opened", process_, unheard);
@@ -295,12 +265,10 @@ double PeerSession::next_tick() const {
 void PeerSession::part(const Frame& last_words) {
   living_ = false;
   pending_.clear();
-  std::erase_if(world_.processes_by_connection, [&](const auto& entry) { return entry.second == process_; });
   // Last words on a second connection could overtake what the first one carries.
   if (dial_ && links_.empty()) dial_->hang_up(last_words, kFarewellSeconds);
   dial_.reset();
   links_.drain(kFarewellSeconds);
-  for (const Id id : std::exchange(lifelines_, {})) world_.connections.close(id);
   end_.stop();
 }
 

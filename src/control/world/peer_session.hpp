@@ -19,11 +19,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "control/control_connections.hpp"
 #include "control/control_peer.hpp"
@@ -74,8 +72,8 @@ class PeerSession {
     ProcessId id{};
     bool joined = false;
     bool leaving = false;
-    std::optional<Frame> goodbye{};               // once it was said
-    std::map<Id, int> processes_by_connection{};  // open ones and lifelines
+    std::optional<Frame> goodbye{};                        // once it was said
+    SessionLinks::ProcessTable processes_by_connection{};  // open ones and lifelines
   };
 
   PeerSession(WorldState& world, int process, ControlPeer info);
@@ -138,11 +136,8 @@ class PeerSession {
 
  private:
   PeerDial::Situation situation() const { return {begun_, end_.is_watched(), world_.joined || begun_}; }
-  bool is_lifeline(Id id) const;
-  void drop(const std::vector<Id>& links);
   void link_ended(Id id, const std::string& why);
   void stream_ended();
-  void misbehaved(Id id);
   void keep_lifeline();
   void watch();
   void start_dial(double delay);
@@ -161,7 +156,6 @@ class PeerSession {
   SessionLinks links_;
   bool begun_ = false;         // there was a connection once
   std::deque<Frame> pending_;  // until then
-  std::vector<Id> lifelines_;
   PeerAddresses addresses_;
   std::optional<PeerDial> dial_;
   double redial_from_ = 0;  // not at once if connections end one after another
