@@ -28,7 +28,7 @@ Result<std::unique_ptr<Agent>> Agent::open(AgentOptions options) {
   const AgentOptions& set = agent->options_;
   if (!set.events.empty()) agent->file_.emplace(set.events);
   if (!set.textfile.empty()) agent->textfile_.emplace(set.textfile, set.textfile_interval);
-  if (set.collector) agent->collector_.emplace(*set.collector);
+  if (set.forward) agent->forwarder_.emplace(*set.forward);
   if (!set.listen) return agent;
   auto server =
       Server::open(*set.listen, set.token, [self = agent.get()](std::string_view path) { return self->answer(path); });
@@ -55,7 +55,7 @@ void Agent::work(double now) {
 void Agent::write_out(double now) {
   const double cpu = cpu_time();
   if (file_) file_->work(now);
-  if (collector_) collector_->work(now);
+  if (forwarder_) forwarder_->work(now);
   budget_.spend(cpu_time() - cpu, now);
 }
 
@@ -64,10 +64,10 @@ void Agent::pass_on_events(double now) {
   const std::vector<SeenEvent> events = tail_.look(now);
   for (const SeenEvent& seen : events) {
     count(seen);
-    if (!file_ && !collector_) continue;
+    if (!file_ && !forwarder_) continue;
     const std::string line = json_line(seen);
     if (file_) file_->push(line);
-    if (collector_) collector_->push(line);
+    if (forwarder_) forwarder_->push(line);
   }
   budget_.spend(cpu_time() - cpu, now);
   pause_ = events.empty() ? std::min(2 * pause_, kIdlePause) : kBusyPause;
@@ -114,8 +114,8 @@ std::string Agent::make_metrics() {
   counts_.cpu_seconds = cpu_time();
   counts_.refused = server_ ? server_->refused() : 0;
   counts_.file_dropped = file_ ? file_->dropped() : 0;
-  counts_.collector_dropped = collector_ ? collector_->dropped() : 0;
-  counts_.collector_connected = collector_ && collector_->is_connected();
+  counts_.forward_dropped = forwarder_ ? forwarder_->dropped() : 0;
+  counts_.forward_connected = forwarder_ && forwarder_->is_connected();
   counts_.write_failures = (file_ ? file_->failures() : 0) + (textfile_ ? textfile_->failures() : 0);
   return metrics_.text(snapshot, counts_);
 }
@@ -123,7 +123,7 @@ std::string Agent::make_metrics() {
 double Agent::next_due(double now) const {
   double due = next_look_;
   if (file_) due = std::min(due, file_->due());
-  if (collector_) due = std::min(due, collector_->due());
+  if (forwarder_) due = std::min(due, forwarder_->due());
   if (textfile_) due = std::min(due, textfile_->due());
   if (server_) due = std::min(due, now + server_->wait());
   return std::max(0.0, due - now);
@@ -132,7 +132,7 @@ double Agent::next_due(double now) const {
 bool Agent::sleep(int stop, double seconds) {
   std::array<pollfd, 3> entries{
       pollfd{stop, POLLIN, 0}, pollfd{server_ ? server_->descriptor() : -1, POLLIN, 0},
-      pollfd{collector_ ? collector_->descriptor() : -1, static_cast<short>(collector_ ? collector_->events() : 0), 0}};
+      pollfd{forwarder_ ? forwarder_->descriptor() : -1, static_cast<short>(forwarder_ ? forwarder_->events() : 0), 0}};
   ::poll(entries.data(), entries.size(), static_cast<int>(std::ceil(1e3 * seconds)));
   return (entries[0].revents & POLLIN) != 0;
 }

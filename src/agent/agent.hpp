@@ -1,6 +1,6 @@
 // The agent of a host: reads the recordings of all processes that use tutti here, and passes on what they tell, to
-// Prometheus, to node_exporter's textfile, to a file of events, to a collector. It only ever reads them: whatever
-// becomes of the agent or of those it talks to, the job goes on as it did.
+// Prometheus, to node_exporter's textfile, to a file of events, to whoever collects logs. It only ever reads them:
+// whatever becomes of the agent or of those it talks to, the job goes on as it did.
 //
 // One thread, asleep between looks: one a second while nothing happens, ten while there are events. Looks and answers
 // that took more CPU time than 0.15 % of a core make later ones wait, or share what was read before.
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/collector.hpp"
+#include "agent/event_forwarder.hpp"
 #include "agent/event_tail.hpp"
 #include "agent/files.hpp"
 #include "agent/metrics.hpp"
@@ -25,9 +25,9 @@ struct AgentOptions {
   std::optional<SocketAddress> listen;
   std::string token;  // wanted from whoever asks; empty: from nobody
   std::string textfile;
-  double textfile_interval = 15;  // seconds
-  std::string events;             // "-": standard output
-  std::optional<HostPort> collector;
+  double textfile_interval = 15;    // seconds
+  std::string events;               // "-": standard output
+  std::optional<HostPort> forward;  // who gets the events, as lines over TCP
   /// What /status answers, as JSON; none: it is not found.
   std::function<std::string()> status;
 };
@@ -70,7 +70,7 @@ class Agent {
   double next_look_ = 0;
   double pause_ = 0.1;  // between looks
   std::optional<EventFile> file_;
-  std::optional<Collector> collector_;
+  std::optional<EventForwarder> forwarder_;
   std::optional<TextFile> textfile_;
   std::unique_ptr<Server> server_;
 };

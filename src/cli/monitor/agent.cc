@@ -21,7 +21,7 @@ constexpr const char* kExamples =
     "  tutti agent                                            metrics on http://127.0.0.1:9464/metrics\n"
     "  tutti agent --listen 0.0.0.0:9464 --token-file FILE    for a Prometheus elsewhere\n"
     "  tutti agent --listen '' --textfile /var/lib/prometheus/node-exporter/tutti.prom\n"
-    "  tutti agent --events /var/log/tutti/events.jsonl --collector logs.example:5170\n\n"
+    "  tutti agent --events /var/log/tutti/events.jsonl --forward logs.example:5170\n\n"
     "It reads the recordings of this user's processes, as root those of all users (TUTTI_MONITOR_DIR: another "
     "folder).\n"
     "Ends on SIGTERM and SIGINT. Exit status 2 for a bad option. Rules and dashboards are in deploy/.";
@@ -33,7 +33,7 @@ struct AgentFlags {
   std::string textfile;
   double textfile_interval = 15;
   std::string events;
-  std::string collector;
+  std::string forward;
 };
 
 Result<std::string> read_token(const std::string& path) {
@@ -80,14 +80,14 @@ Result<agent::AgentOptions> options_of(const AgentFlags& flags) {
   options.textfile = flags.textfile;
   options.textfile_interval = flags.textfile_interval;
   options.events = flags.events;
-  if (!flags.collector.empty()) {
-    const auto collector = parse_host_port(flags.collector);
-    if (!collector)
-      return fail(ErrorCode::invalid_argument, fmt::format("--collector {}: expected HOST:PORT", flags.collector));
-    options.collector = *collector;
+  if (!flags.forward.empty()) {
+    const auto forward = parse_host_port(flags.forward);
+    if (!forward)
+      return fail(ErrorCode::invalid_argument, fmt::format("--forward {}: expected HOST:PORT", flags.forward));
+    options.forward = *forward;
   }
-  if (!options.listen && options.textfile.empty() && options.events.empty() && !options.collector)
-    return fail(ErrorCode::invalid_argument, "nothing to do: no --listen, --textfile, --events or --collector");
+  if (!options.listen && options.textfile.empty() && options.events.empty() && !options.forward)
+    return fail(ErrorCode::invalid_argument, "nothing to do: no --listen, --textfile, --events or --forward");
   return options;
 }
 
@@ -123,7 +123,7 @@ void add_agent(CLI::App& app, int& status) {
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
   command->add_option("--events", flags->events, "append events to FILE as JSON lines; - for standard output");
-  command->add_option("--collector", flags->collector, "send events to HOST:PORT by TCP, as JSON lines");
+  command->add_option("--forward", flags->forward, "send events to HOST:PORT by TCP, as JSON lines");
   command->footer(kExamples);
   command->callback([flags, &status] { status = run_agent(*flags); });
 }
