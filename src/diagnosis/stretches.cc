@@ -65,7 +65,7 @@ class StretchTable {
     const std::vector<std::uint32_t> shortest = shortest_stays();
     const int last = last_to_come(shortest, -1), before_last = last_to_come(shortest, last);
     std::vector<WaitFacts> waits;
-    for (const Row& row : rows_) {
+    for (const StayRow& row : rows_) {
       WaitFacts wait{row.rank, row.rank == last ? before_last : last, 0, 0};
       std::vector<double> shares;
       for (std::size_t i = 0; i < lasted_.size(); ++i) {
@@ -82,14 +82,14 @@ class StretchTable {
   }
 
  private:
-  struct Row {
+  struct StayRow {
     int rank;
     std::span<const std::uint32_t> stays;
   };
 
   std::vector<std::uint32_t> shortest_stays() const {
     std::vector<std::uint32_t> shortest(lasted_.size(), std::numeric_limits<std::uint32_t>::max());
-    for (const Row& row : rows_)
+    for (const StayRow& row : rows_)
       for (std::size_t i = 0; i < shortest.size(); ++i) shortest[i] = std::min(shortest[i], row.stays[i]);
     return shortest;
   }
@@ -98,7 +98,7 @@ class StretchTable {
   int last_to_come(const std::vector<std::uint32_t>& shortest, int except) const {
     int last = -1;
     std::size_t most = 0;
-    for (const Row& row : rows_) {
+    for (const StayRow& row : rows_) {
       std::size_t times = 0;
       for (std::size_t i = 0; i < shortest.size(); ++i) times += row.stays[i] == shortest[i] ? 1 : 0;
       if (row.rank == except || (last >= 0 && times <= most)) continue;
@@ -110,7 +110,7 @@ class StretchTable {
 
   StretchRange range_;
   std::vector<std::uint32_t> lasted_;
-  std::vector<Row> rows_;
+  std::vector<StayRow> rows_;
 };
 
 }  // namespace
@@ -143,8 +143,12 @@ void learn_stretches(std::span<const RankHistory> ranks, CommunicatorFacts& comm
       if (begun > 0) communicator.stretches[i] = microseconds_of(ends[i] - begun);
     }
   }
-  std::sort(communicator.stays.begin(), communicator.stays.end(),
-            [](const StayFacts& one, const StayFacts& other) { return one.rank < other.rank; });
+  // Two processes may claim a rank, one of which left its recording behind.
+  auto& stays = communicator.stays;
+  const auto less = [](const StayFacts& one, const StayFacts& other) { return one.rank < other.rank; };
+  const auto same = [](const StayFacts& one, const StayFacts& other) { return one.rank == other.rank; };
+  std::stable_sort(stays.begin(), stays.end(), less);
+  stays.erase(std::unique(stays.begin(), stays.end(), same), stays.end());
 }
 
 std::vector<WaitFacts> waits_across(std::span<const CommunicatorFacts* const> hosts) {

@@ -82,6 +82,13 @@ TEST(Stretches, are_not_told_where_operations_are_missing) {
   EXPECT_TRUE(waits_across(hosts).empty());
 }
 
+TEST(Stretches, are_told_once_of_a_rank_that_two_processes_claim) {
+  const CommunicatorFacts facts = known_by_host({history(1, 0, 0), history(0, 0.03, 0), history(0, 0, 0)});
+  ASSERT_EQ(facts.stays.size(), 2U);
+  EXPECT_EQ(facts.stays[0].rank, 0);
+  EXPECT_EQ(facts.stays[1].rank, 1);
+}
+
 TEST(Stretches, of_hosts_that_do_not_overlap_say_nothing) {
   const CommunicatorFacts left = known_by_host({history(0, 0.03, 0, 0, 64)});
   const CommunicatorFacts right = known_by_host({history(1, 0, 0, 64, 64)});

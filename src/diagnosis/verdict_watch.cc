@@ -7,6 +7,8 @@ namespace {
 
 constexpr int kSeenOften = 2, kUnseenOften = 3;  // looks, of what comes and goes
 
+constexpr std::ptrdiff_t kMostPast = 4096;
+
 bool comes_and_goes(FaultClass fault) {
   switch (fault) {
     case FaultClass::slow_link:
@@ -45,6 +47,7 @@ std::vector<VerdictChange> VerdictWatch::update(const Telemetry& telemetry, std:
     changes.push_back({false, telemetry.now, telemetry.now - known.told_at, known.verdict});
     if (!known.verdict.suspects.empty()) {
       const Suspect& first = known.verdict.suspects.front();
+      if (past_.size() == kMostPast) past_.erase(past_.begin(), past_.begin() + kMostPast / 4);
       past_.push_back({known.verdict.fault, first.host, first.rank, known.verdict.place});
     }
     return true;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "diagnosis/telemetry/telemetry.hpp"
@@ -22,9 +23,12 @@ struct VerdictChange {
 
 class VerdictWatch {
  public:
+  /// `past`: what was told and was over before.
+  explicit VerdictWatch(std::vector<PastFault> past = {}) : past_(std::move(past)) {}
+
   /// What has changed since the look before, of this job.
   std::vector<VerdictChange> update(const Telemetry& telemetry, std::vector<Verdict> verdicts);
-  /// What was told and is over, of all jobs.
+  /// What was told and is over, of all jobs; the last thousands.
   const std::vector<PastFault>& past() const { return past_; }
 
  private:
