@@ -373,6 +373,8 @@ void Metrics::write_agent(const Snapshot& snapshot, const AgentCounts& counts) {
          static_cast<double>(counts.write_failures));
   single("tutti_agent_forward_connected", Type::gauge, "1: whoever events are forwarded to is connected",
          counts.forward_connected ? 1 : 0);
+  single("tutti_agent_collector_connected", Type::gauge, "1: the collector is connected",
+         counts.collector_connected ? 1 : 0);
 }
 
 }  // namespace tutti::agent

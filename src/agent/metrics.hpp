@@ -29,6 +29,7 @@ struct AgentCounts {
   std::uint64_t forward_dropped = 0;
   std::uint64_t write_failures = 0;  // of the events' file and the textfile
   bool forward_connected = false;
+  bool collector_connected = false;
   std::uint64_t processes_killed = 0;  // seen to die without leaving in order
   /// Events that went through, by kind and cause.
   std::array<std::array<std::uint64_t, 4>, monitor::kEventKinds> events{};
