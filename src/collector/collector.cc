@@ -19,7 +19,9 @@ using diagnosis::JudgedJob;
 using diagnosis::Telemetry;
 using diagnosis::VerdictChange;
 
-constexpr double kPause = 1, kIncidentPause = 0.25;           // seconds between judgements
+constexpr double kPause = 1, kIncidentPause = 0.25;  // seconds between judgements
+// Agents that were here before come back within their longest pause.
+constexpr double kSettle = 2.25;                              // seconds from the start to the first judgement
 constexpr double kCloseLook = 300;                            // seconds after the last change of a verdict
 constexpr double kDeaf = 30;                                  // seconds in which a peer must take what is for it
 constexpr double kSilence = 30;                               // seconds until a host that is gone counts as such
@@ -79,7 +81,7 @@ Status Collector::run(int stop) {
   bool stopping = false;
   const auto watched = loop_.watch(stop, EPOLLIN, [&](std::uint32_t) { stopping = true; });
   if (!watched) return tl::unexpected(watched.error());
-  next_judgement_ = loop_.now() + kIncidentPause;
+  next_judgement_ = loop_.now() + kSettle;
   while (!stopping) {
     loop_.run_once(next_turn());
     if (loop_.now() >= next_judgement_) judge();
@@ -95,17 +97,17 @@ double Collector::next_turn() {
   return next;
 }
 
-std::size_t Collector::count(agent::Hello::Role role) const {
-  return static_cast<std::size_t>(
-      std::count_if(peers_.begin(), peers_.end(), [&](const auto& each) { return each.second->hello.role == role; }));
+std::size_t Collector::count(agent::Hello::Speaker speaker) const {
+  return static_cast<std::size_t>(std::count_if(
+      peers_.begin(), peers_.end(), [&](const auto& each) { return each.second->hello.speaker == speaker; }));
 }
 
 Connector::Answer Collector::greeted(Connector::Id, const Connector::Arrival& arrival) {
   const auto hello = agent::decode_hello(arrival.greeting);
   const std::string name = arrival.remote.to_string();
   if (!hello) return Connector::Answer::drop(fmt::format("{}: {}", name, hello.error().message));
-  const std::size_t most = hello->role == agent::Hello::Role::agent ? kMostAgents : kMostAskers;
-  if (count(hello->role) >= most)
+  const std::size_t most = hello->speaker == agent::Hello::Speaker::agent ? kMostAgents : kMostAskers;
+  if (count(hello->speaker) >= most)
     return Connector::Answer::drop(fmt::format("{}: {} of its kind are connected already", name, most));
   return Connector::Answer::accept(encode(*hello));
 }
@@ -113,7 +115,7 @@ Connector::Answer Collector::greeted(Connector::Id, const Connector::Arrival& ar
 void Collector::accepted(Connector::Id id, Fd socket, const Connector::Arrival& arrival) {
   const auto hello = agent::decode_hello(arrival.greeting);
   if (!hello) return;
-  const bool is_agent = hello->role == agent::Hello::Role::agent;
+  const bool is_agent = hello->speaker == agent::Hello::Speaker::agent;
   // An agent that is back may be here before its old connection is known to be gone.
   for (const auto& [other, peer] : peers_)
     if (is_agent && peer->is_agent() && peer->key() == KnownHosts::Key(hello->host, hello->place)) {
@@ -227,7 +229,7 @@ void Collector::judge() {
   note_incidents();
   if (store_) store_->tick(realtime());
   drop_deaf();
-  next_judgement_ = loop_.now() + (incidents_.empty() ? kPause : kIncidentPause);
+  next_judgement_ = loop_.now() + (incidents_.empty() && !hosts_.is_joining() ? kPause : kIncidentPause);
 }
 
 void Collector::pass_on(const JudgedJob& job, const VerdictChange& change) {

@@ -57,7 +57,7 @@ class Collector final : private Connector::Owner {
     bool incident = false;  // what it was told last
     double taken_at = 0;    // when it last took all that there was for it, or there was nothing
 
-    bool is_agent() const { return hello.role == agent::Hello::Role::agent; }
+    bool is_agent() const { return hello.speaker == agent::Hello::Speaker::agent; }
     KnownHosts::Key key() const { return {hello.host, hello.place}; }
   };
 
@@ -78,7 +78,7 @@ class Collector final : private Connector::Owner {
   void answer(Peer& peer);
   void drop(Connector::Id id, const std::string& why);
   void drop_deaf();
-  std::size_t count(agent::Hello::Role role) const;
+  std::size_t count(agent::Hello::Speaker speaker) const;
 
   void judge();
   void note_incidents();

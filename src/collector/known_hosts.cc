@@ -64,13 +64,30 @@ void KnownHosts::take_alive(const Key& key, double now) { hosts_[key].heard = no
 
 std::vector<Telemetry> KnownHosts::merged(double now) {
   forget(now);
+  std::map<std::uint64_t, std::size_t> count;
+  for (const auto& [key, host] : hosts_)
+    for (const auto& [id, job] : host.jobs) ++count[id];
+  std::set<std::uint64_t> left_out;
+  for (const auto& [id, hosts] : count)
+    if (is_joining(id, hosts, now)) left_out.insert(id);
+  std::erase_if(joining_, [&](const auto& each) { return !count.contains(each.first); });
+  is_joining_ = !left_out.empty();
   std::vector<HostTelemetry> parts;
   for (const auto& [key, host] : hosts_) {
     if (!host.has_looked) continue;  // on which clock its moments are is not known yet
     for (const auto& [id, job] : host.jobs)
-      parts.push_back({&job.telemetry, std::max(host.looked_at, job.telemetry.now), host.offset, answers(host, now)});
+      if (!left_out.contains(id))
+        parts.push_back({&job.telemetry, std::max(host.looked_at, job.telemetry.now), host.offset, answers(host, now)});
   }
   return diagnosis::merge_telemetry(parts);
+}
+
+bool KnownHosts::is_joining(std::uint64_t job, std::size_t hosts, double now) {
+  const auto [place, is_new] = joining_.try_emplace(job, JoiningJob{hosts, now, now});
+  JoiningJob& known = place->second;
+  if (known.hosts < hosts) known.grew = now;
+  known.hosts = hosts;
+  return now < known.grew + kJoin && now < known.first + kJoinAtMost;
 }
 
 void KnownHosts::forget(double now) {

@@ -26,8 +26,10 @@ class KnownHosts {
   /// A host's name, and what tells its agents apart.
   using Key = std::pair<std::string, std::uint64_t>;
 
-  static constexpr double kSilence = 3;                            // seconds after which an agent does not answer
-  static constexpr double kForget = 3600;                          // seconds after which what it said is dropped
+  static constexpr double kSilence = 3;     // seconds after which an agent does not answer
+  static constexpr double kJoin = 1;        // seconds without a new host after which a new job is told of,
+  static constexpr double kJoinAtMost = 5;  // or after which it is in any case
+  static constexpr double kForget = 3600;   // seconds after which what it said is dropped
   static constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of an agent's telemetry
 
   void connected(const Key& key, double now);
@@ -37,8 +39,11 @@ class KnownHosts {
   Status take_look(const Key& key, const agent::LookMessage& look, double now, double real);
   void take_alive(const Key& key, double now);
 
-  /// All jobs, as their hosts together know them.
+  /// All jobs, as their hosts together know them. One of which only some hosts have told yet is left out: those of the
+  /// others would be suspected.
   std::vector<diagnosis::Telemetry> merged(double now);
+  /// Whether the last merged() left out a job.
+  bool is_joining() const { return is_joining_; }
   /// Ids of the jobs of an agent.
   std::vector<std::uint64_t> jobs_of(const Key& key) const;
   /// A list of agents, for status.
@@ -59,10 +64,18 @@ class KnownHosts {
     std::map<std::uint64_t, KnownJob> jobs;
   };
 
+  struct JoiningJob {
+    std::size_t hosts = 0;
+    double first = 0, grew = 0;  // when it was first told of, and when the last host joined
+  };
+
   static bool answers(const KnownHost& host, double now) { return now - host.heard <= kSilence; }
   void forget(double now);
+  bool is_joining(std::uint64_t job, std::size_t hosts, double now);
 
   std::map<Key, KnownHost> hosts_;
+  std::map<std::uint64_t, JoiningJob> joining_;  // all jobs, also those that are complete
+  bool is_joining_ = false;
   std::set<std::uint64_t> over_;  // jobs that a host has seen end
 };
 

@@ -47,7 +47,28 @@ KnownHosts two_hosts(double at) {
   EXPECT_TRUE(hosts.take_look(kLeft, look(at), at, at));
   EXPECT_TRUE(hosts.take_telemetry(kRight, line(1, at, 5000), at));
   EXPECT_TRUE(hosts.take_look(kRight, look(at, 5000), at, at));
+  hosts.merged(at - KnownHosts::kJoin);  // of which no host has joined since
   return hosts;
+}
+
+TEST(KnownHosts, waits_for_all_hosts_of_a_new_job) {
+  KnownHosts hosts;
+  double now = 100;
+  for (int rank = 0; rank < 3; ++rank, now += 0.8) {
+    const KnownHosts::Key key{"node", rank};
+    hosts.connected(key, now);
+    EXPECT_TRUE(hosts.take_telemetry(key, line(rank, now), now));
+    EXPECT_TRUE(hosts.take_look(key, look(now), now, now));
+    EXPECT_TRUE(hosts.merged(now).empty());
+    EXPECT_TRUE(hosts.is_joining());
+  }
+  ASSERT_EQ(hosts.merged(now + 0.3).size(), 1U);
+  EXPECT_FALSE(hosts.is_joining());
+  // One that comes late is not waited for.
+  const KnownHosts::Key late{"late", 1};
+  hosts.connected(late, 200);
+  EXPECT_TRUE(hosts.take_telemetry(late, line(5, 200), 200));
+  EXPECT_EQ(hosts.merged(200).size(), 1U);
 }
 
 TEST(KnownHosts, puts_hosts_together_on_one_clock) {

@@ -303,8 +303,29 @@ class Hook(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Loopback:
+    """A collector and an agent of this user, without namespaces. The secret of the user serves as a token."""
+
+    def __init__(self, folder, stack, *options):
+        self.environment, self.stack = {**os.environ, "TUTTI_MONITOR_DIR": folder}, stack
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.where = f"127.0.0.1:{listener.getsockname()[1]}"
+        self.start(TUTTI, "collector", "--listen", self.where, *options)
+        self.agent = self.start(TUTTI, "agent", "--listen", "", "--collector", self.where)
+
+    def start(self, *command, **options):
+        process = subprocess.Popen(command, env=self.environment, text=True, **options)
+        self.stack.callback(process.wait)
+        self.stack.callback(process.kill)
+        return process
+
+    def agents(self):
+        done = subprocess.run([TUTTI, "status", "--json", "--collector", self.where], capture_output=True, text=True)
+        return [agent for agent in json.loads(done.stdout)["agents"] if agent["answers"]] if done.returncode == 0 else []
+
+
 def webhook():
-    """Without namespaces: a process is killed, and a web server is told."""
+    """A process is killed, and a web server is told."""
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tutti_test.") as folder, contextlib.ExitStack() as stack:
         refused = subprocess.run([TUTTI, "collector", "--webhook", "https://alerts.example/"], capture_output=True, text=True)
         assert refused.returncode == 2 and "put a proxy" in refused.stderr, refused
@@ -313,33 +334,37 @@ def webhook():
         server = stack.enter_context(http.server.HTTPServer(("127.0.0.1", 0), Hook))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         stack.callback(server.shutdown)
-        environment = {**os.environ, "TUTTI_MONITOR_DIR": folder}
-
-        def start(*command, **options):
-            process = subprocess.Popen(command, env=environment, text=True, **options)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            return process
-
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        # On loopback the secret of the user serves.
-        start(TUTTI, "collector", "--listen", f"127.0.0.1:{port}", "--webhook",
-              f"http://127.0.0.1:{server.server_address[1]}/verdicts")
-        start(TUTTI, "agent", "--listen", "", "--collector", f"127.0.0.1:{port}")
-        writer = start(WRITER, folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        host = Loopback(folder, stack, "--webhook", f"http://127.0.0.1:{server.server_address[1]}/verdicts")
+        writer = host.start(WRITER, folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert writer.stdout.readline() == "ready\n"
         writer.stdin.write("operations 20\n")
         writer.stdin.flush()
         assert writer.stdout.readline() == "ok\n"
-        time.sleep(1)
+        wait_for("the agent to tell of the job", lambda: [agent for agent in host.agents() if agent["jobs"]])
         writer.kill()
         [post] = wait_for("the post", lambda: list(Hook.posted), 20)
         assert post["event"] == "began" and post["verdict"]["class"] == "crashed", post
         assert post["verdict"]["suspects"][0]["pid"] == writer.pid, post
 
 
-CASES = [stopped_rank, straggler, agent_killed, collector_killed, wrong_token, flood, webhook]
+def idle():
+    """Nothing happens: the agent of a collector stays as small as one without."""
+    most = float(os.environ.get("TUTTI_TEST_AGENT_CPU", "0.003"))  # sanitizers make everything several times slower
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tutti_test.") as folder, contextlib.ExitStack() as stack:
+        host = Loopback(folder, stack)
+        wait_for("the agent", host.agents)
+
+        def cpu_seconds():
+            return int(pathlib.Path(f"/proc/{host.agent.pid}/schedstat").read_text().split()[0]) * 1e-9
+
+        cpu, begun = cpu_seconds(), time.monotonic()
+        time.sleep(5)
+        share = (cpu_seconds() - cpu) / (time.monotonic() - begun)
+        print(f"nothing happens: {100 * share:.3f} % of a core")
+        assert share < most, f"the agent took {100 * share:.3f} % of a core; expected {100 * most} % at most"
+
+
+CASES = [stopped_rank, straggler, agent_killed, collector_killed, wrong_token, flood, webhook, idle]
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[4]]()

@@ -71,7 +71,7 @@ Result<std::optional<Frame>> ReportReader::next() {
 Blob encode(const Hello& hello) {
   WireWriter out;
   out.put(kFormat);
-  out.put(hello.role);
+  out.put(hello.speaker);
   out.put(hello.place);
   out.put_text(std::string_view(hello.host).substr(0, kMostHostName));
   return out.take();
@@ -83,14 +83,15 @@ Result<Hello> decode_hello(std::span<const std::byte> bytes) {
   if (format != kFormat)
     return fail(ErrorCode::refused, fmt::format("it speaks format {} of reports; expected {}", format, kFormat));
   Hello hello;
-  const auto role = in.get<std::uint8_t>();
+  const auto speaker = in.get<std::uint8_t>();
   hello.place = in.get<std::uint64_t>();
   hello.host = in.get_text();
   if (!in.complete() || hello.host.size() > kMostHostName || !is_printable(hello.host))
     return fail(ErrorCode::refused, "its greeting has no name of a host that is whole and printable");
-  if (role != static_cast<std::uint8_t>(Hello::Role::agent) && role != static_cast<std::uint8_t>(Hello::Role::asker))
-    return fail(ErrorCode::refused, fmt::format("it greets as {}; expected an agent (1) or one who asks (2)", role));
-  hello.role = static_cast<Hello::Role>(role);
+  if (speaker != static_cast<std::uint8_t>(Hello::Speaker::agent) &&
+      speaker != static_cast<std::uint8_t>(Hello::Speaker::asker))
+    return fail(ErrorCode::refused, fmt::format("it greets as {}; expected an agent (1) or one who asks (2)", speaker));
+  hello.speaker = static_cast<Hello::Speaker>(speaker);
   return hello;
 }
 

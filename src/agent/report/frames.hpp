@@ -58,9 +58,9 @@ class ReportReader {
 
 /// The greeting.
 struct Hello {
-  enum class Role : std::uint8_t { agent = 1, asker = 2 };
+  enum class Speaker : std::uint8_t { agent = 1, asker = 2 };
 
-  Role role = Role::agent;
+  Speaker speaker = Speaker::agent;
   std::string host;
   std::uint64_t place = 0;  // tells agents of one host apart: different users, or containers
 };

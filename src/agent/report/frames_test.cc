@@ -51,19 +51,19 @@ TEST(ReportReader, refuses_a_kind_that_it_does_not_know) {
 }
 
 TEST(Hello, is_read_as_it_was_written) {
-  const auto hello = decode_hello(encode(Hello{Hello::Role::asker, "node7", 42}));
+  const auto hello = decode_hello(encode(Hello{Hello::Speaker::asker, "node7", 42}));
   ASSERT_TRUE(hello.has_value());
-  EXPECT_EQ(hello->role, Hello::Role::asker);
+  EXPECT_EQ(hello->speaker, Hello::Speaker::asker);
   EXPECT_EQ(hello->host, "node7");
   EXPECT_EQ(hello->place, 42U);
-  EXPECT_LE(encode(Hello{Hello::Role::agent, std::string(1000, 'x'), 0}).size(), kMostHelloBytes);
+  EXPECT_LE(encode(Hello{Hello::Speaker::agent, std::string(1000, 'x'), 0}).size(), kMostHelloBytes);
 }
 
 TEST(Hello, is_refused_where_it_is_cut_short_or_of_another_format) {
-  Blob bytes = encode(Hello{Hello::Role::agent, "node7", 42});
+  Blob bytes = encode(Hello{Hello::Speaker::agent, "node7", 42});
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(decode_hello(std::span(bytes).first(length)).has_value()) << length;
-  EXPECT_FALSE(decode_hello(encode(Hello{Hello::Role::agent, "two\nlines", 0})).has_value());
+  EXPECT_FALSE(decode_hello(encode(Hello{Hello::Speaker::agent, "two\nlines", 0})).has_value());
   bytes[0] = std::byte{2};
   EXPECT_EQ(decode_hello(bytes).error().message, "it speaks format 2 of reports; expected 1");
 }

@@ -57,7 +57,7 @@ class HostReporter {
   std::vector<std::string> folders_;
   std::string collector_;  // for messages
   CollectorLink link_;
-  diagnosis::RecordingObserver observer_{diagnosis::RecordingObserver::Scope::job};
+  diagnosis::RecordingObserver observer_{diagnosis::RecordingObserver::Reach::job};
   monitor::ClockOffset offset_;
   CpuBudget budget_{0.01, 0.05};
   RateLimitedLog log_{kLogInterval};

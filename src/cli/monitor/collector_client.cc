@@ -20,7 +20,7 @@ constexpr std::size_t kMostFromCollector = std::size_t{256} << 20;  // bytes of 
 
 agent::Hello hello_of_asker() {
   agent::Hello hello = agent::hello_of_this_host({});
-  hello.role = agent::Hello::Role::asker;
+  hello.speaker = agent::Hello::Speaker::asker;
   return hello;
 }
 

@@ -9,6 +9,7 @@ namespace tutti::diagnosis {
 namespace {
 
 constexpr double kBestRate = 1e9;  // bytes per second, of every path
+constexpr int kPaths = 8;          // as many as a SyntheticJob has
 constexpr std::size_t kStretches = 4;
 constexpr std::uint32_t kStretch = 1'000'000;  // microseconds
 
@@ -106,7 +107,7 @@ void HostPart::add_waits(const CommunicatorFacts& whole, CommunicatorFacts& part
 }
 
 void HostPart::add_transfers() {
-  for (int path = 0; path < 64; ++path) part_.paths.push_back({path, pace_ * kBestRate});
+  for (int path = 0; path < kPaths; ++path) part_.paths.push_back({path, pace_ * kBestRate});
   for (DelayFacts delay : job_.delays) {
     if (!is_here(delay.source)) continue;
     delay.source = place_of(delay.source);

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "diagnosis/stretches.hpp"
+#include "diagnosis/merge/stretches.hpp"
 
 namespace tutti::diagnosis {
 namespace {

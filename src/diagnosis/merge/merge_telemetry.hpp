@@ -16,7 +16,7 @@ namespace tutti::diagnosis {
 
 /// What a host says of one of its jobs.
 struct HostTelemetry {
-  const Telemetry* telemetry = nullptr;  // as RecordingObserver::Scope::job tells it; check_telemetry() found it whole
+  const Telemetry* telemetry = nullptr;  // as RecordingObserver::Reach::job tells it; check_telemetry() found it whole
   double now = 0;                        // up to when it holds, on the host's clock; at least telemetry->now
   double offset = 0;                     // seconds to add to moments of the host's clock
   bool heard = true;                     // the host answers

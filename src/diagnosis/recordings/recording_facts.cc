@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "diagnosis/merge/stretches.hpp"
 #include "diagnosis/rhythm.hpp"
-#include "diagnosis/stretches.hpp"
 
 namespace tutti::diagnosis {
 namespace {

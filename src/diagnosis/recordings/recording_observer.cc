@@ -124,14 +124,14 @@ void RecordingObserver::note_lanes(const std::vector<SeenProcess>& processes, st
       int peer = lane.peer < 0 || found == by_rank.end() ? -1 : found->second;
       // Whoever is not recorded any more has left, and its lanes went with it.
       if (peer < 0 && lane.peer >= 0 && all_here) continue;
-      if (peer < 0 && lane.peer >= 0 && scope_ == Scope::job)
+      if (peer < 0 && lane.peer >= 0 && reach_ == Reach::job)
         by_rank[lane.peer] = peer = add_elsewhere(lane.peer, telemetry);
       telemetry.lanes.push_back(lane_facts(process, lane, peer, telemetry.now));
       if (peer >= 0) note_pace(process, lane, peer, telemetry);
     }
   }
   for (DelayFacts& delay : telemetry.delays) delay.relative *= best_rates_[delay.path];
-  if (scope_ == Scope::job)
+  if (reach_ == Reach::job)
     for (const auto& [path, rate] : best_rates_) telemetry.paths.push_back({path, rate});
 }
 

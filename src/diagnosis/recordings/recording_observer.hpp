@@ -18,12 +18,12 @@ namespace tutti::diagnosis {
 
 class RecordingObserver {
  public:
-  enum class Scope : std::uint8_t {
+  enum class Reach : std::uint8_t {
     host,  // processes of other hosts are left out
     job,   // they are told of as `elsewhere`, for whoever merges the telemetry of all hosts (merge_telemetry.hpp)
   };
 
-  explicit RecordingObserver(Scope scope = Scope::host) : scope_(scope) {}
+  explicit RecordingObserver(Reach reach = Reach::host) : reach_(reach) {}
 
   /// What take_snapshot() must read for it.
   static monitor::Detail detail() { return {.operations = true, .events = true}; }
@@ -52,7 +52,7 @@ class RecordingObserver {
   static int add_elsewhere(int rank, Telemetry& telemetry);
   void note_pace(const SeenProcess& process, const monitor::LaneView& lane, int peer, Telemetry& telemetry);
 
-  Scope scope_;
+  Reach reach_;
   double first_look_ = 0;
   std::map<std::pair<std::string, std::uint64_t>, SeenCount> progress_;  // of a recording's communicators
   std::map<int, std::deque<CoreWait>> loads_;

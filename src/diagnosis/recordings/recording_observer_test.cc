@@ -214,7 +214,7 @@ class TwoHosts {
     process.communicators[0].hosts = 2;
   }
 
-  RecordingObserver left_{RecordingObserver::Scope::job}, right_{RecordingObserver::Scope::job};
+  RecordingObserver left_{RecordingObserver::Reach::job}, right_{RecordingObserver::Reach::job};
 };
 
 TEST(RecordingObserver, measures_lanes_between_hosts) {

@@ -120,7 +120,7 @@ struct CommunicatorFacts {
   std::vector<CallSiteFacts> sites;
   std::vector<TrafficFacts> traffic;  // of one of its members
   // Where members run on other hosts: what it takes to say who waits for whom, once the others are known, too
-  // (stretches.hpp). Stretch s is the operations from s * stretch_length on.
+  // (merge/stretches.hpp). Stretch s is the operations from s * stretch_length on.
   int stretch_length = 0;                // operations; 0: no stretches are known
   std::uint64_t first_stretch = 0;       // the number of the first that is told
   std::vector<std::uint32_t> stretches;  // microseconds that each took; 0: not known

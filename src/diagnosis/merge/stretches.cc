@@ -1,4 +1,4 @@
-#include "diagnosis/stretches.hpp"
+#include "diagnosis/merge/stretches.hpp"
 
 #include <algorithm>
 #include <cmath>
