@@ -63,6 +63,12 @@ bench-startup: ## 2 to 1,024 processes until their first barrier, beside Open MP
 bench-membership: bench-build ## agreement, death notices and the start among 16 to 100,000 simulated ranks (1 minute)
 	@bench/membership.py $(BUILD)
 
+bench-collector: ## what a collector takes that the agents of 10,240 simulated ranks report to: CPU time and memory (2 minutes)
+	@scripts/install-deps bench
+	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target collector_feed tutti_command
+	@bench/collector.py $(BUILD) $(ARGS)
+
 bench-diagnosis: ## 16 faults of eight hosts: seconds until the culprit is named, and how often it is the right one (1 hour, resumes, root)
 	@scripts/install-deps test
 	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
@@ -147,7 +153,7 @@ monitor-build:
 	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank tutti_command monitor_rank monitor_follow lane_drops_test
 
 .PHONY: bench-build bench-carry bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
-.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-diagnosis bench-diagnosis-scale bench-diagnosis-soak
+.PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-collector bench-diagnosis bench-diagnosis-scale bench-diagnosis-soak
 .PHONY: bench-chaos bench-chaos-quick chaos-build
 chaos-build:
 	@scripts/install-deps bench

@@ -36,8 +36,8 @@ def healthy(_):
 
 
 @contextlib.contextmanager
-def collector_away(_):
-    yield ["--collector", f"127.0.0.1:{free_port()}"], lambda: None
+def forward_away(_):
+    yield ["--forward", f"127.0.0.1:{free_port()}"], lambda: None
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def scrapers_hang(_):
         yield ["--listen", f"127.0.0.1:{port}"], hang
 
 
-STATES = {"all is well": healthy, "collector away": collector_away, "disk full": disk_full,
+STATES = {"all is well": healthy, "receiver of events away": forward_away, "disk full": disk_full,
           "scrapers hang": scrapers_hang}
 
 

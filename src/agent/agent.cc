@@ -1,25 +1,18 @@
 #include "agent/agent.hpp"
 
 #include <poll.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "net/event_loop.hpp"
 
 namespace tutti::agent {
 namespace {
 
 constexpr double kBusyPause = 0.1, kIdlePause = 1.0;  // seconds between looks for events
 constexpr double kFreshFor = 1.0;                     // seconds that scrapes share what was read
-
-double seconds_of(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-double monotonic() { return seconds_of(CLOCK_MONOTONIC); }
-double cpu_time() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 }  // namespace
 
@@ -28,7 +21,8 @@ Result<std::unique_ptr<Agent>> Agent::open(AgentOptions options) {
   const AgentOptions& set = agent->options_;
   if (!set.events.empty()) agent->file_.emplace(set.events);
   if (!set.textfile.empty()) agent->textfile_.emplace(set.textfile, set.textfile_interval);
-  if (set.collector) agent->collector_.emplace(*set.collector);
+  if (set.collector) agent->reporter_.emplace(set.folders, *set.collector, set.collector_key);
+  if (set.forward) agent->forwarder_.emplace(*set.forward);
   if (!set.listen) return agent;
   auto server =
       Server::open(*set.listen, set.token, [self = agent.get()](std::string_view path) { return self->answer(path); });
@@ -38,38 +32,39 @@ Result<std::unique_ptr<Agent>> Agent::open(AgentOptions options) {
 }
 
 void Agent::run(int stop) {
-  do work(monotonic());
-  while (!sleep(stop, next_due(monotonic())));
+  do work(monotonic_seconds());
+  while (!sleep(stop, next_due(monotonic_seconds())));
   next_look_ = 0;
-  work(monotonic());
+  work(monotonic_seconds());
 }
 
 void Agent::work(double now) {
   if (now >= next_look_) pass_on_events(now);
   write_out(now);
+  if (reporter_) reporter_->work(now);
   if (textfile_ && now >= textfile_->due())
     textfile_->write(now, *refresh(metrics_page_, [this] { return make_metrics(); }).text);
   if (server_) server_->serve();
 }
 
 void Agent::write_out(double now) {
-  const double cpu = cpu_time();
+  const double cpu = process_cpu_seconds();
   if (file_) file_->work(now);
-  if (collector_) collector_->work(now);
-  budget_.spend(cpu_time() - cpu, now);
+  if (forwarder_) forwarder_->work(now);
+  budget_.spend(process_cpu_seconds() - cpu, now);
 }
 
 void Agent::pass_on_events(double now) {
-  const double cpu = cpu_time();
+  const double cpu = process_cpu_seconds();
   const std::vector<SeenEvent> events = tail_.look(now);
   for (const SeenEvent& seen : events) {
     count(seen);
-    if (!file_ && !collector_) continue;
+    if (!file_ && !forwarder_) continue;
     const std::string line = json_line(seen);
     if (file_) file_->push(line);
-    if (collector_) collector_->push(line);
+    if (forwarder_) forwarder_->push(line);
   }
-  budget_.spend(cpu_time() - cpu, now);
+  budget_.spend(process_cpu_seconds() - cpu, now);
   pause_ = events.empty() ? std::min(2 * pause_, kIdlePause) : kBusyPause;
   next_look_ = now + std::max(pause_, budget_.wait(now));
 }
@@ -95,27 +90,28 @@ HttpResponse Agent::answer(std::string_view path) {
 }
 
 const Agent::Page& Agent::refresh(Page& page, const std::function<std::string()>& make) {
-  const double now = monotonic();
+  const double now = monotonic_seconds();
   if (page.text != nullptr && now < page.fresh_until) return page;
-  const double cpu = cpu_time();
+  const double cpu = process_cpu_seconds();
   page.text = std::make_shared<const std::string>(make());
-  budget_.spend(cpu_time() - cpu, now);
+  budget_.spend(process_cpu_seconds() - cpu, now);
   page.fresh_until = now + std::max(kFreshFor, budget_.wait(now));
   return page;
 }
 
 std::string Agent::make_metrics() {
-  const double begun = monotonic();
+  const double begun = monotonic_seconds();
   monitor::Detail detail;
   detail.operations = true;
   const monitor::Snapshot snapshot =
       monitor::take_snapshot(options_.folders.empty() ? monitor::recording_folders() : options_.folders, detail);
-  counts_.snapshot_seconds = monotonic() - begun;
-  counts_.cpu_seconds = cpu_time();
+  counts_.snapshot_seconds = monotonic_seconds() - begun;
+  counts_.cpu_seconds = process_cpu_seconds();
   counts_.refused = server_ ? server_->refused() : 0;
   counts_.file_dropped = file_ ? file_->dropped() : 0;
-  counts_.collector_dropped = collector_ ? collector_->dropped() : 0;
-  counts_.collector_connected = collector_ && collector_->is_connected();
+  counts_.forward_dropped = forwarder_ ? forwarder_->dropped() : 0;
+  counts_.forward_connected = forwarder_ && forwarder_->is_connected();
+  counts_.collector_connected = reporter_ && reporter_->is_connected();
   counts_.write_failures = (file_ ? file_->failures() : 0) + (textfile_ ? textfile_->failures() : 0);
   return metrics_.text(snapshot, counts_);
 }
@@ -123,16 +119,18 @@ std::string Agent::make_metrics() {
 double Agent::next_due(double now) const {
   double due = next_look_;
   if (file_) due = std::min(due, file_->due());
-  if (collector_) due = std::min(due, collector_->due());
+  if (forwarder_) due = std::min(due, forwarder_->due());
+  if (reporter_) due = std::min(due, reporter_->due());
   if (textfile_) due = std::min(due, textfile_->due());
   if (server_) due = std::min(due, now + server_->wait());
   return std::max(0.0, due - now);
 }
 
 bool Agent::sleep(int stop, double seconds) {
-  std::array<pollfd, 3> entries{
+  std::array<pollfd, 4> entries{
       pollfd{stop, POLLIN, 0}, pollfd{server_ ? server_->descriptor() : -1, POLLIN, 0},
-      pollfd{collector_ ? collector_->descriptor() : -1, static_cast<short>(collector_ ? collector_->events() : 0), 0}};
+      pollfd{forwarder_ ? forwarder_->descriptor() : -1, forwarder_ ? forwarder_->events() : short{0}, 0},
+      pollfd{reporter_ ? reporter_->descriptor() : -1, reporter_ ? reporter_->events() : short{0}, 0}};
   ::poll(entries.data(), entries.size(), static_cast<int>(std::ceil(1e3 * seconds)));
   return (entries[0].revents & POLLIN) != 0;
 }

@@ -1,6 +1,7 @@
 // The agent of a host: reads the recordings of all processes that use tutti here, and passes on what they tell, to
-// Prometheus, to node_exporter's textfile, to a file of events, to a collector. It only ever reads them: whatever
-// becomes of the agent or of those it talks to, the job goes on as it did.
+// Prometheus, to node_exporter's textfile, to a file of events, to whoever collects logs. It only ever reads them:
+// whatever becomes of the agent or of those it talks to, the job goes on as it did. To a collector it tells what the
+// jobs do (report/host_reporter.hpp).
 //
 // One thread, asleep between looks: one a second while nothing happens, ten while there are events. Looks and answers
 // that took more CPU time than 0.15 % of a core make later ones wait, or share what was read before.
@@ -12,10 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "agent/collector.hpp"
+#include "agent/event_forwarder.hpp"
 #include "agent/event_tail.hpp"
 #include "agent/files.hpp"
 #include "agent/metrics.hpp"
+#include "agent/report/host_reporter.hpp"
 #include "agent/server.hpp"
 
 namespace tutti::agent {
@@ -25,9 +27,11 @@ struct AgentOptions {
   std::optional<SocketAddress> listen;
   std::string token;  // wanted from whoever asks; empty: from nobody
   std::string textfile;
-  double textfile_interval = 15;  // seconds
-  std::string events;             // "-": standard output
-  std::optional<HostPort> collector;
+  double textfile_interval = 15;      // seconds
+  std::string events;                 // "-": standard output
+  std::optional<HostPort> forward;    // who gets the events, as lines over TCP
+  std::optional<HostPort> collector;  // who is told what the jobs of this host do
+  JobKey collector_key;
   /// What /status answers, as JSON; none: it is not found.
   std::function<std::string()> status;
 };
@@ -70,7 +74,8 @@ class Agent {
   double next_look_ = 0;
   double pause_ = 0.1;  // between looks
   std::optional<EventFile> file_;
-  std::optional<Collector> collector_;
+  std::optional<EventForwarder> forwarder_;
+  std::optional<HostReporter> reporter_;
   std::optional<TextFile> textfile_;
   std::unique_ptr<Server> server_;
 };

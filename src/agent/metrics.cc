@@ -368,9 +368,11 @@ void Metrics::write_agent(const Snapshot& snapshot, const AgentCounts& counts) {
          static_cast<double>(counts.events_missed));
   out_.family("tutti_agent_events_dropped_total", Type::counter, "Events an outlet had no room for");
   out_.sample(Labels().add("outlet", "file"), static_cast<double>(counts.file_dropped));
-  out_.sample(Labels().add("outlet", "collector"), static_cast<double>(counts.collector_dropped));
+  out_.sample(Labels().add("outlet", "forward"), static_cast<double>(counts.forward_dropped));
   single("tutti_agent_write_failures_total", Type::counter, "Writes of files that failed",
          static_cast<double>(counts.write_failures));
+  single("tutti_agent_forward_connected", Type::gauge, "1: whoever events are forwarded to is connected",
+         counts.forward_connected ? 1 : 0);
   single("tutti_agent_collector_connected", Type::gauge, "1: the collector is connected",
          counts.collector_connected ? 1 : 0);
 }

@@ -26,8 +26,9 @@ struct AgentCounts {
   double cpu_seconds = 0;           // of this process so far
   std::uint64_t events_missed = 0;  // overwritten before they were read
   std::uint64_t file_dropped = 0;   // events that found no room while the file could not be written
-  std::uint64_t collector_dropped = 0;
+  std::uint64_t forward_dropped = 0;
   std::uint64_t write_failures = 0;  // of the events' file and the textfile
+  bool forward_connected = false;
   bool collector_connected = false;
   std::uint64_t processes_killed = 0;  // seen to die without leaving in order
   /// Events that went through, by kind and cause.

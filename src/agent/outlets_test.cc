@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "agent/collector.hpp"
+#include "agent/event_forwarder.hpp"
 #include "agent/files.hpp"
 #include "agent/pacing.hpp"
 #include "monitor/read/recording_test_kit.hpp"
@@ -103,7 +103,7 @@ TEST(TextFile, NeverTakesThePlaceOfWhatIsNoFile) {
   EXPECT_TRUE(std::filesystem::is_fifo(path));
 }
 
-/// A collector, and what it was sent.
+/// Who events are forwarded to, and what it was sent.
 class Listener {
  public:
   explicit Listener(std::uint16_t port = 0)
@@ -111,7 +111,7 @@ class Listener {
 
   std::uint16_t port() const { return local_address(socket_.get())->port(); }
   /// Until `bytes` came, while `from` works.
-  std::string receive(std::size_t bytes, Collector& from, double& now) {
+  std::string receive(std::size_t bytes, EventForwarder& from, double& now) {
     std::string text;
     Fd connection;
     for (const Deadline deadline = Deadline::in(20); text.size() < bytes && !deadline.passed(); now += 0.01) {
@@ -130,58 +130,58 @@ class Listener {
   Fd socket_;
 };
 
-TEST(Collector, SendsLinesToWhoeverListens) {
+TEST(EventForwarder, SendsLinesToWhoeverListens) {
   Listener listener;
-  Collector collector({"127.0.0.1", listener.port()});
-  collector.push("one");
-  collector.push("two");
+  EventForwarder forwarder({"127.0.0.1", listener.port()});
+  forwarder.push("one");
+  forwarder.push("two");
   double now = 100;
-  EXPECT_EQ(listener.receive(8, collector, now), "one\ntwo\n");
-  EXPECT_TRUE(collector.is_connected());
+  EXPECT_EQ(listener.receive(8, forwarder, now), "one\ntwo\n");
+  EXPECT_TRUE(forwarder.is_connected());
 }
 
-TEST(Collector, KeepsLinesWhileNobodyListensAndPausesBetweenAttempts) {
+TEST(EventForwarder, KeepsLinesWhileNobodyListensAndPausesBetweenAttempts) {
   const std::uint16_t port = Listener().port();
-  Collector collector({"127.0.0.1", port});
-  collector.push("one");
+  EventForwarder forwarder({"127.0.0.1", port});
+  forwarder.push("one");
   double now = 100;
   int attempts = 0;
   for (; now < 160; now += 0.01) {
-    const double before = collector.due();
-    collector.work(now);
-    if (collector.due() > before) ++attempts;
+    const double before = forwarder.due();
+    forwarder.work(now);
+    if (forwarder.due() > before) ++attempts;
   }
   EXPECT_LE(attempts, 20);
-  EXPECT_FALSE(collector.is_connected());
+  EXPECT_FALSE(forwarder.is_connected());
   Listener listener(port);
-  EXPECT_EQ(listener.receive(4, collector, now), "one\n");
+  EXPECT_EQ(listener.receive(4, forwarder, now), "one\n");
 }
 
-TEST(Collector, TriesAllAddressesOfAName) {
+TEST(EventForwarder, TriesAllAddressesOfAName) {
   Listener listener;
   const std::uint16_t closed = Listener().port();
-  Collector collector({"collector.example", 0}, [&](const HostPort&) -> Result<std::vector<SocketAddress>> {
+  EventForwarder forwarder({"logs.example", 0}, [&](const HostPort&) -> Result<std::vector<SocketAddress>> {
     return std::vector{SocketAddress::loopback(AF_INET, closed), SocketAddress::loopback(AF_INET, listener.port())};
   });
-  collector.push("one");
+  forwarder.push("one");
   double now = 100;
-  EXPECT_EQ(listener.receive(4, collector, now), "one\n");
+  EXPECT_EQ(listener.receive(4, forwarder, now), "one\n");
   EXPECT_LT(now, 101) << "it paused between two addresses";
 }
 
-TEST(Collector, ComesBackAfterItsPeerWentAway) {
+TEST(EventForwarder, ComesBackAfterItsPeerWentAway) {
   auto listener = std::make_unique<Listener>();
   const std::uint16_t port = listener->port();
-  Collector collector({"127.0.0.1", port});
-  collector.push("one");
+  EventForwarder forwarder({"127.0.0.1", port});
+  forwarder.push("one");
   double now = 100;
-  EXPECT_EQ(listener->receive(4, collector, now), "one\n");
+  EXPECT_EQ(listener->receive(4, forwarder, now), "one\n");
   listener.reset();
-  for (const Deadline deadline = Deadline::in(20); collector.is_connected() && !deadline.passed();) collector.work(now);
-  EXPECT_FALSE(collector.is_connected());
-  collector.push("two");
+  for (const Deadline deadline = Deadline::in(20); forwarder.is_connected() && !deadline.passed();) forwarder.work(now);
+  EXPECT_FALSE(forwarder.is_connected());
+  forwarder.push("two");
   Listener again(port);
-  EXPECT_EQ(again.receive(4, collector, now), "two\n");
+  EXPECT_EQ(again.receive(4, forwarder, now), "two\n");
 }
 
 }  // namespace

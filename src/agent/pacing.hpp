@@ -2,6 +2,8 @@
 // Plain values that are told the time (seconds, monotonic); one thread.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 
 #include "base/rate_limited_log.hpp"
@@ -9,6 +11,13 @@
 namespace tutti::agent {
 
 inline constexpr double kLogInterval = 60;  // seconds between warnings of one kind
+
+/// CPU time of this process so far.
+inline double process_cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 /// A share of a core, on average. Work may run ahead of it by `burst` seconds of CPU; then it waits.
 class CpuBudget {

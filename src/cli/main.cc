@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   add_run(app, Arguments(separator, arguments.end()), status);
   add_bench(app, arguments, status);
   add_demo(app, arguments, status);
+  add_collector(app, status);
   add_diagnose(app, status);
   add_doctor(app, status);
   add_env(app, status);

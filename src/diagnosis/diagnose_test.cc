@@ -289,7 +289,7 @@ TEST(Diagnose, calls_no_operation_stuck_whose_counters_move) {
 TEST(Diagnose, names_who_is_missing_at_the_start) {
   Telemetry telemetry;
   telemetry.now = kNow;
-  telemetry.gatherings.push_back({"world", 5, kNow - 4, {0, 1, 4}, true, {}});
+  telemetry.gatherings.push_back({1, "world", 5, kNow - 4, {0, 1, 4}, true, {}});
   EXPECT_TRUE(diagnose(telemetry).empty()) << "ranks may take their time";
   telemetry.now += 10;
   const auto verdicts = diagnose(telemetry);
@@ -301,7 +301,7 @@ TEST(Diagnose, names_who_is_missing_at_the_start) {
 TEST(Diagnose, tells_a_rank_that_is_missing_from_one_that_does_not_reach_the_others) {
   Telemetry telemetry = job(3);
   telemetry.now = kNow + 20;
-  telemetry.gatherings.push_back({"", 3, kNow, {0, 1}, true, {{0, 2}, {1, 1}, {2, 0}}});
+  telemetry.gatherings.push_back({1, "", 3, kNow, {0, 1}, true, {{0, 2}, {1, 1}, {2, 0}}});
   const auto verdicts = diagnose(telemetry);
   ASSERT_EQ(faults_of(verdicts), Faults{FaultClass::missing_at_start});
   EXPECT_EQ(verdicts[0].suspects[0].process, 0);

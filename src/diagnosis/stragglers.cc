@@ -45,12 +45,19 @@ class Stragglers {
 
 void Stragglers::compare(std::size_t index) {
   const CommunicatorFacts& communicator = telemetry_.communicators[index];
-  const auto& members = communicator.members;
-  if (members.size() < 2 || communicator.waits.empty()) return;
+  if (communicator.waits.empty()) return;
+  // Of members that are out of sight nobody knows how long they waited.
+  std::vector<const MemberFacts*> members;
+  for (const MemberFacts& member : communicator.members)
+    if (member.process < 0 || is_alive(telemetry_, member)) members.push_back(&member);
+  if (members.size() < 2) return;
   std::vector<double> waits(members.size());
-  for (const WaitFacts& wait : communicator.waits)
-    if (const MemberFacts* const member = find_member(communicator, wait.waiter))
-      waits[static_cast<std::size_t>(member - members.data())] += wait.share;
+  for (const WaitFacts& wait : communicator.waits) {
+    const auto waiter = std::lower_bound(members.begin(), members.end(), wait.waiter,
+                                         [](const MemberFacts* each, int rank) { return each->rank < rank; });
+    if (waiter != members.end() && (*waiter)->rank == wait.waiter)
+      waits[static_cast<std::size_t>(waiter - members.begin())] += wait.share;
+  }
   std::vector<double> sorted = waits;
   // Of two, the other; of few, the upper middle: a straggler among them must not be the middle.
   const double usual = members.size() == 2 ? *std::max_element(waits.begin(), waits.end())
@@ -61,10 +68,11 @@ void Stragglers::compare(std::size_t index) {
     threshold = std::max(threshold, kOutlying * center_of(sorted).spread);
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i].process < 0) continue;
-    waited_[static_cast<std::size_t>(members[i].process)] += waits[i];
+    const int process = members[i]->process;
+    if (process < 0) continue;
+    waited_[static_cast<std::size_t>(process)] += waits[i];
     if (usual - waits[i] < threshold) continue;
-    late_.push_back({members[i].process, index, usual - waits[i], threshold});
+    late_.push_back({process, index, usual - waits[i], threshold});
     own_.push_back(waits[i]);
   }
 }

@@ -5,8 +5,9 @@
 namespace tutti::diagnosis {
 namespace {
 
-constexpr std::size_t kRemembered = 1000;        // faults
 constexpr int kSeenOften = 2, kUnseenOften = 3;  // looks, of what comes and goes
+
+constexpr std::ptrdiff_t kMostPast = 4096;
 
 bool comes_and_goes(FaultClass fault) {
   switch (fault) {
@@ -46,8 +47,8 @@ std::vector<VerdictChange> VerdictWatch::update(const Telemetry& telemetry, std:
     changes.push_back({false, telemetry.now, telemetry.now - known.told_at, known.verdict});
     if (!known.verdict.suspects.empty()) {
       const Suspect& first = known.verdict.suspects.front();
+      if (past_.size() == kMostPast) past_.erase(past_.begin(), past_.begin() + kMostPast / 4);
       past_.push_back({known.verdict.fault, first.host, first.rank, known.verdict.place, telemetry.command});
-      if (past_.size() > kRemembered) past_.pop_front();
     }
     return true;
   });

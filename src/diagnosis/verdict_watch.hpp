@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "diagnosis/telemetry/telemetry.hpp"
@@ -23,10 +23,13 @@ struct VerdictChange {
 
 class VerdictWatch {
  public:
+  /// `past`: what was told and was over before.
+  explicit VerdictWatch(std::vector<PastFault> past = {}) : past_(std::move(past)) {}
+
   /// What has changed since the look before, of this job.
   std::vector<VerdictChange> update(const Telemetry& telemetry, std::vector<Verdict> verdicts);
-  /// What was told and is over, of all jobs.
-  const std::deque<PastFault>& past() const { return past_; }
+  /// What was told and is over, of all jobs; the last thousands.
+  const std::vector<PastFault>& past() const { return past_; }
 
  private:
   struct Known {
@@ -37,7 +40,7 @@ class VerdictWatch {
   };
 
   std::map<std::pair<std::uint64_t, std::string>, Known> known_;  // by job
-  std::deque<PastFault> past_;                                    // the last ones
+  std::vector<PastFault> past_;
 };
 
 }  // namespace tutti::diagnosis

@@ -60,6 +60,8 @@ std::string_view name_of(Purpose purpose) {
       return "bootstrap";
     case Purpose::control:
       return "control";
+    case Purpose::report:
+      return "report";
     case Purpose::data:
       return "data";
   }

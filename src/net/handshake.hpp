@@ -6,8 +6,8 @@
 //   acceptor:  proof  = HMAC(key, "acceptor", both hellos)
 //
 // The acceptor says nothing to a stranger who does not greet, and proves nothing to one who cannot. The purpose keeps
-// bootstrap, control and data ports apart; both hellos are under the proofs, so neither version nor purpose can be
-// altered. What follows on the connection is neither encrypted nor authenticated.
+// bootstrap, control, data and report ports apart; both hellos are under the proofs, so neither version nor purpose can
+// be altered. What follows on the connection is neither encrypted nor authenticated.
 //
 // The hello also says which job it is for, by a hash of its name, which is no secret. So a connector proves nothing to
 // another job, and one that is turned away after its proof knows that the secrets differ. The connector proves first: a
@@ -31,7 +31,7 @@
 
 namespace tutti {
 
-enum class Purpose : std::uint8_t { bootstrap = 1, control = 2, data = 3 };
+enum class Purpose : std::uint8_t { bootstrap = 1, control = 2, data = 3, report = 4 };
 std::string_view name_of(Purpose purpose);
 
 enum class Side : std::uint8_t { connector = 1, acceptor = 2 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The agent as a process, with what it meets: a real Prometheus, scrapers that hang, collectors that are away, full disks.
+"""The agent as a process, with what it meets: a real Prometheus, scrapers that hang, receivers that are away, full disks.
 
 agent_test.py TUTTI WRITER DEPLOY CASE. Exit status 77: skipped, with a line that says what is missing.
 A failed test leaves what the agent logged on standard error."""
@@ -260,12 +260,12 @@ def token():
     assert refused.returncode == 2 and "--token-file" in refused.stderr, refused
 
 
-def collector_away():
+def forward_away():
     port = free_port()
-    with host("--collector", f"127.0.0.1:{port}") as (_, job, agent):
+    with host("--forward", f"127.0.0.1:{port}") as (_, job, agent):
         for _ in range(5):
             job.do("event 3")
-        with agent.stays_small("a collector that is away"):
+        with agent.stays_small("a receiver that is away"):
             time.sleep(4)
         assert len(agent.warnings()) == 1, agent.warnings()
         with socket.create_server(("127.0.0.1", port)) as listener:
@@ -281,7 +281,7 @@ def collector_away():
             # Gone again, without a word.
             connection.close()
             lines.close()
-        wait_for("the agent to notice", lambda: value(agent.metrics(), "tutti_agent_collector_connected") == 0)
+        wait_for("the agent to notice", lambda: value(agent.metrics(), "tutti_agent_forward_connected") == 0)
 
 
 @contextlib.contextmanager
@@ -345,7 +345,7 @@ def event_storm():
 
 
 def idle():
-    with host("--events", "/dev/null", "--collector", f"127.0.0.1:{free_port()}") as (_, _, agent):
+    with host("--events", "/dev/null", "--forward", f"127.0.0.1:{free_port()}") as (_, _, agent):
         with agent.stays_small("nothing happens"):
             time.sleep(5)
 
@@ -366,7 +366,7 @@ def process_killed():
             assert "rank_late rank 0 peer 1" in shown, shown
 
 
-CASES = [deploy_files, prometheus, hanging_scrapers, scrape_storm, token, collector_away, disk_full, event_storm, idle,
+CASES = [deploy_files, prometheus, hanging_scrapers, scrape_storm, token, forward_away, disk_full, event_storm, idle,
          process_killed]
 
 if __name__ == "__main__":

@@ -1,18 +1,14 @@
-#include "diagnosis/diagnose.hpp"
-
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <deque>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "base/settings.hpp"
+#include "cli/monitor/collector_client.hpp"
 #include "cli/monitor/diagnose_view.hpp"
 #include "cli/support/command.hpp"
 #include "cli/support/interrupts.hpp"
@@ -34,6 +30,7 @@ struct DiagnoseFlags {
   bool json = false;
   double watch = 0;  // seconds between looks; 0: once
   std::string folder, record, replay;
+  CollectorFlags collector;
 };
 
 /// Writes telemetry as it is judged. Without a path, nothing.
@@ -95,18 +92,6 @@ class LiveTelemetry {
   diagnosis::GpuObserver gpu_observer_;
 };
 
-/// `past`: faults that are over.
-std::vector<JudgedJob> judge(std::vector<Telemetry> all, const std::deque<diagnosis::PastFault>& past = {}) {
-  std::vector<JudgedJob> jobs;
-  for (Telemetry& telemetry : all) {
-    JudgedJob job{std::move(telemetry), {}};
-    job.telemetry.past.insert(job.telemetry.past.end(), past.begin(), past.end());
-    job.verdicts = diagnosis::diagnose(job.telemetry);
-    jobs.push_back(std::move(job));
-  }
-  return jobs;
-}
-
 /// Whether something is wrong.
 bool print(const std::vector<JudgedJob>& jobs, const std::vector<std::string>& problems, const DiagnoseFlags& flags) {
   if (flags.json) {
@@ -124,42 +109,18 @@ class ChangePrinter {
   explicit ChangePrinter(bool json) : json_(json), color_(!json && wants_color(STDOUT_FILENO)) {}
 
   void look(std::vector<Telemetry> seen) {
-    std::set<std::uint64_t> here;
-    for (const Telemetry& each : seen) here.insert(each.job);
-    for (JudgedJob& job : judge(std::move(seen), watch_.past())) {
-      print(job);
-      const std::uint64_t id = job.telemetry.job;
-      jobs_[id] = {std::move(job), 0};
-    }
-    // Of a job that is not recorded any more nothing is wrong; by the third look all its verdicts are over.
-    for (auto& [id, last] : jobs_) {
-      if (here.contains(id)) continue;
-      last.job.verdicts.clear();
-      ++last.looks_without;
-      print(last.job);
-    }
-    std::erase_if(jobs_, [](const auto& each) { return each.second.looks_without == kLooksToEnd; });
+    watch_.look(std::move(seen), [&](const JudgedJob& job, const diagnosis::VerdictChange& change) {
+      told_ = true;
+      fmt::print("{}\n", json_ ? json_of(change, job.telemetry).dump() : change_text(job, change, color_));
+    });
     std::fflush(stdout);
   }
   /// Whether anything was told.
   bool has_told() const { return told_; }
 
  private:
-  void print(const JudgedJob& job) {
-    for (const diagnosis::VerdictChange& change : watch_.update(job.telemetry, job.verdicts)) {
-      told_ = true;
-      fmt::print("{}\n", json_ ? change_json(job, change).dump() : change_text(job, change, color_));
-    }
-  }
-  struct LastSeen {
-    JudgedJob job;
-    int looks_without = 0;
-  };
-  static constexpr int kLooksToEnd = 3;
-
   bool json_, color_, told_ = false;
-  diagnosis::VerdictWatch watch_;
-  std::map<std::uint64_t, LastSeen> jobs_;
+  diagnosis::JobWatch watch_;
 };
 
 int look_once(const DiagnoseFlags& flags, TelemetryFile& record) {
@@ -170,7 +131,7 @@ int look_once(const DiagnoseFlags& flags, TelemetryFile& record) {
   std::vector<Telemetry> seen = live.look();
   if (const Status written = record.write(seen); !written)
     return report_error("diagnose", written.error().message, kBadUsage);
-  const std::vector<JudgedJob> jobs = judge(std::move(seen));
+  const std::vector<JudgedJob> jobs = diagnosis::judge(std::move(seen));
   if (jobs.empty() && !flags.json)
     fmt::print("no recordings in {}: no process of yours uses tutti now, or TUTTI_MONITOR=0 is set for it\n",
                fmt::join(live.folders(), ", "));
@@ -188,6 +149,42 @@ int watch_live(const DiagnoseFlags& flags, TelemetryFile& record) {
     if (const std::string problem = live.take_gpu_problem(); !problem.empty())
       fmt::print(stderr, "warning: {}\n", problem);
     printer.look(std::move(seen));
+    if (!interrupts.sleep(flags.watch)) return interrupts.exit_status();
+  }
+}
+
+constexpr double kAnswerWithin = 10;  // seconds, of a collector
+
+/// Asks a collector once.
+int look_at_cluster(const DiagnoseFlags& flags, TelemetryFile& record) {
+  auto client = CollectorClient::open(flags.collector);
+  if (!client) return report_error("diagnose", client.error().message, kBadUsage);
+  auto answer = (*client)->ask(Deadline::in(kAnswerWithin));
+  if (!answer) return report_error("diagnose", answer.error().message, kBadUsage);
+  if (const Status written = record.write(answer->jobs); !written)
+    return report_error("diagnose", written.error().message, kBadUsage);
+  const std::vector<JudgedJob> jobs = diagnosis::judge(std::move(answer->jobs));
+  if (jobs.empty() && !flags.json)
+    fmt::print("the collector {} knows of no job; agents: {}\n", flags.collector.collector, answer->hosts.size());
+  return print(jobs, {}, flags) ? 1 : 0;
+}
+
+/// Asks a collector again and again. Where it does not answer, says so once, and goes on once it does.
+int watch_cluster(const DiagnoseFlags& flags, TelemetryFile& record) {
+  auto client = CollectorClient::open(flags.collector);
+  if (!client) return report_error("diagnose", client.error().message, kBadUsage);
+  Interrupts interrupts;
+  ChangePrinter printer(flags.json);
+  bool answered = true;
+  while (true) {
+    auto answer = (*client)->ask(Deadline::in(kAnswerWithin));
+    if (!answer && answered) fmt::print(stderr, "tutti diagnose: {}; trying again\n", answer.error().message);
+    answered = answer.has_value();
+    if (answer) {
+      if (const Status written = record.write(answer->jobs); !written)
+        return report_error("diagnose", written.error().message, kBadUsage);
+      printer.look(std::move(answer->jobs));
+    }
     if (!interrupts.sleep(flags.watch)) return interrupts.exit_status();
   }
 }
@@ -225,7 +222,7 @@ int replay(const DiagnoseFlags& flags) {
   });
   if (!read) return report_error("diagnose", read.error().message, kBadUsage);
   if (flags.watch > 0) return printer.has_told() ? 1 : 0;
-  return print(judge(std::move(last)), {}, flags) ? 1 : 0;
+  return print(diagnosis::judge(std::move(last)), {}, flags) ? 1 : 0;
 }
 
 int run_diagnose(const DiagnoseFlags& flags) {
@@ -233,13 +230,16 @@ int run_diagnose(const DiagnoseFlags& flags) {
   TelemetryFile record;
   if (const Status opened = record.open(flags.record); !opened)
     return report_error("diagnose", opened.error().message, kBadUsage);
+  if (!flags.collector.collector.empty())
+    return flags.watch > 0 ? watch_cluster(flags, record) : look_at_cluster(flags, record);
   return flags.watch > 0 ? watch_live(flags, record) : look_once(flags, record);
 }
 
 }  // namespace
 
 void add_diagnose(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("diagnose", "Who is at fault when jobs of this host hang, die or are slow");
+  auto* command = app.add_subcommand(
+      "diagnose", "Who is at fault when jobs of this host, or those a collector knows, hang, die or are slow");
   auto flags = std::make_shared<DiagnoseFlags>();
   command->add_flag("--json", flags->json, "as JSON (docs/diagnosis.md); with --watch an object a line");
   command
@@ -260,6 +260,8 @@ void add_diagnose(CLI::App& app, int& status) {
       ->check(CLI::ExistingFile)
       ->excludes(folder)
       ->excludes(record);
+  add_collector_flags(*command, flags->collector);
+  command->get_option("--collector")->excludes(folder)->excludes(command->get_option("--replay"));
   command->footer(
       "Examples:\n  tutti diagnose\n  tutti diagnose --watch --record incident.jsonl\n"
       "  tutti diagnose --replay incident.jsonl --json | jq '.jobs[].verdicts[].text'\n\n"

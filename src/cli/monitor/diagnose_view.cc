@@ -118,12 +118,4 @@ std::string change_text(const JudgedJob& job, const VerdictChange& change, bool 
                      diagnosis::lasting(change.lasted), name_of(change.verdict.fault), change.verdict.text);
 }
 
-Json change_json(const JudgedJob& job, const VerdictChange& change) {
-  return {{"time", change.at + job.telemetry.realtime_offset},
-          {"event", change.began ? "began" : "ended"},
-          {"job", id_text(job.telemetry)},
-          {"seconds", change.lasted},
-          {"verdict", json_of(change.verdict, job.telemetry.realtime_offset)}};
-}
-
 }  // namespace tutti::cli

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "diagnosis/telemetry/telemetry_json.hpp"
+
 namespace tutti::cli {
 namespace {
 
@@ -57,11 +59,11 @@ TEST(DiagnoseView, has_json_with_moments_as_the_time_of_day) {
 TEST(DiagnoseView, tells_of_a_change_whether_it_began) {
   const JudgedJob job = judged();
   diagnosis::VerdictChange change{true, 100, 0, job.verdicts[0]};
-  EXPECT_EQ(change_json(job, change)["event"], "began");
+  EXPECT_EQ(json_of(change, job.telemetry)["event"], "began");
   EXPECT_NE(change_text(job, change, false).find(" frozen: rank 0 is stopped (95 % sure"), std::string::npos);
   change.began = false;
   change.lasted = 12;
-  EXPECT_EQ(change_json(job, change)["event"], "ended");
+  EXPECT_EQ(json_of(change, job.telemetry)["event"], "ended");
   EXPECT_NE(change_text(job, change, false).find(" over after 12.0 s: frozen: rank 0 is stopped"), std::string::npos);
 }
 

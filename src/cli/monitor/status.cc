@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/monitor/cluster_view.hpp"
 #include "cli/monitor/status_view.hpp"
 #include "cli/support/command.hpp"
 #include "cli/support/interrupts.hpp"
@@ -17,6 +18,7 @@ struct StatusOptions {
   double watch = 0;  // seconds between looks; 0: once
   std::string folder;
   bool all = false;
+  CollectorFlags collector;
 };
 
 std::string joined(const std::vector<std::string>& folders) {
@@ -44,6 +46,29 @@ bool look(const StatusOptions& options, bool color) {
   return report.is_wrong();
 }
 
+constexpr double kAnswerWithin = 10;  // seconds, of a collector
+
+/// Asks the collector, once or again and again, and prints what it knows of all hosts.
+int look_at_cluster(const StatusOptions& options, bool color) {
+  auto client = CollectorClient::open(options.collector);
+  if (!client) return report_error("status", client.error().message, kBadUsage);
+  Interrupts interrupts;
+  const bool terminal = options.watch > 0 && ::isatty(STDOUT_FILENO) == 1 && !options.json;
+  while (true) {
+    auto answer = (*client)->ask(Deadline::in(kAnswerWithin));
+    if (!answer) return report_error("status", answer.error().message, kBadUsage);
+    const JudgedCluster cluster(*std::move(answer));
+    if (terminal) fmt::print("\x1b[H\x1b[2J");
+    if (options.json)
+      fmt::print("{}\n", cluster_json(cluster).dump(options.watch > 0 ? -1 : 2));
+    else
+      for (const std::string& line : cluster_lines(cluster, nullptr, {color, options.all})) fmt::print("{}\n", line);
+    std::fflush(stdout);
+    if (options.watch == 0) return cluster.is_wrong() ? 1 : 0;
+    if (!interrupts.sleep(options.watch)) return interrupts.exit_status();
+  }
+}
+
 int watch(const StatusOptions& options, bool color) {
   Interrupts interrupts;
   const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options.json;
@@ -57,7 +82,8 @@ int watch(const StatusOptions& options, bool color) {
 }  // namespace
 
 void add_status(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("status", "What the jobs on this host do: who waits for whom, what is wrong");
+  auto* command = app.add_subcommand(
+      "status", "What the jobs on this host, or those a collector knows, do: who waits for whom, what is wrong");
   auto options = std::make_shared<StatusOptions>();
   command->add_flag("--json", options->json, "as JSON (docs/monitor.md); with --watch an object a line");
   command->add_option("--watch", options->watch, "again every SECONDS (2 where none are given)")
@@ -69,6 +95,8 @@ void add_status(CLI::App& app, int& status) {
       ->option_text("FOLDER");
   command->add_flag("--all", options->all,
                     "every rank and lane in a line of its own, and communicators that are closed");
+  add_collector_flags(*command, options->collector);
+  command->get_option("--collector")->excludes(command->get_option("--dir"));
   command->footer(
       "Examples:\n  tutti status\n  tutti status --watch 1\n  tutti status --json | jq "
       "'.jobs[].communicators[].blockers'\n"
@@ -76,7 +104,10 @@ void add_status(CLI::App& app, int& status) {
       "a communicator broken,\na lane dead or stalled.");
   command->callback([options, &status] {
     const bool color = !options->json && wants_color(STDOUT_FILENO);
-    status = options->watch > 0 ? watch(*options, color) : static_cast<int>(look(*options, color));
+    if (!options->collector.collector.empty())
+      status = look_at_cluster(*options, color);
+    else
+      status = options->watch > 0 ? watch(*options, color) : static_cast<int>(look(*options, color));
   });
 }
 

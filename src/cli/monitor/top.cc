@@ -4,9 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "base/clock.hpp"
+#include "cli/monitor/cluster_view.hpp"
+#include "cli/monitor/collector_client.hpp"
 #include "cli/monitor/top_view.hpp"
 #include "cli/support/command.hpp"
 #include "cli/support/screen.hpp"
@@ -19,35 +22,89 @@ struct TopOptions {
   double interval = 1;
   std::string folder;
   bool once = false;
+  CollectorFlags collector;
 };
 
 constexpr const char* kHelp =
     "q quit   sort: r rank, o operations, b bytes, w waiting   scroll: arrows, page up and down";
 
-monitor::Snapshot look(const TopOptions& options) {
-  const std::vector<std::string> folders =
-      options.folder.empty() ? monitor::recording_folders() : std::vector<std::string>{options.folder};
-  return monitor::take_snapshot(folders, {.operations = true, .chunks = true});
+/// What there is to see, look after look.
+class TopSource {
+ public:
+  virtual ~TopSource() = default;
+  virtual void look_again() = 0;
+  virtual TopFrame frame(const TopStyle& style) const = 0;
+};
+
+/// The recordings of this host.
+class HostSource final : public TopSource {
+ public:
+  explicit HostSource(const TopOptions& options)
+      : folders_(options.folder.empty() ? monitor::recording_folders() : std::vector<std::string>{options.folder}),
+        before_(look()),
+        now_(before_) {}
+
+  void look_again() override {
+    before_ = std::move(now_);
+    now_ = look();
+  }
+  TopFrame frame(const TopStyle& style) const override { return top_frame(before_, now_, style); }
+
+ private:
+  monitor::Snapshot look() const { return monitor::take_snapshot(folders_, {.operations = true, .chunks = true}); }
+
+  std::vector<std::string> folders_;
+  monitor::Snapshot before_, now_;
+};
+
+/// What a collector knows of all hosts. While it does not answer, the last that it said stays.
+class CollectorSource final : public TopSource {
+ public:
+  explicit CollectorSource(std::unique_ptr<CollectorClient> client) : client_(std::move(client)) { look_again(); }
+
+  void look_again() override {
+    auto answer = client_->ask(Deadline::in(kAnswerWithin));
+    problem_ = answer ? "" : answer.error().message;
+    if (!answer) return;
+    before_ = std::move(now_);
+    now_ = std::make_unique<JudgedCluster>(*std::move(answer));
+  }
+  TopFrame frame(const TopStyle& style) const override {
+    TopFrame frame;
+    if (now_ != nullptr) frame.body = cluster_lines(*now_, before_.get(), {style.color, true});
+    if (!problem_.empty()) frame.head.push_back(paint(problem_, Color::red, style.color));
+    return frame;
+  }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  static constexpr double kAnswerWithin = 2;  // seconds, for which keys are not heard
+
+  std::unique_ptr<CollectorClient> client_;
+  std::unique_ptr<JudgedCluster> before_, now_;
+  std::string problem_;
+};
+
+Result<std::unique_ptr<TopSource>> source_of(const TopOptions& options) {
+  if (options.collector.collector.empty()) return std::make_unique<HostSource>(options);
+  auto client = CollectorClient::open(options.collector);
+  if (!client) return tl::unexpected(client.error());
+  auto source = std::make_unique<CollectorSource>(*std::move(client));
+  if (!source->problem().empty()) return fail(ErrorCode::system, source->problem());
+  return source;
 }
 
 /// What is shown, and how far it is scrolled.
 class Top {
  public:
-  explicit Top(const TopOptions& options) : options_(options), before_(look(options)), now_(before_) {
-    style_.color = wants_color(STDOUT_FILENO);
-  }
+  explicit Top(TopSource& source) : source_(source) { style_.color = wants_color(STDOUT_FILENO); }
 
-  void look_again() {
-    before_ = std::move(now_);
-    now_ = look(options_);
-  }
   void draw(Screen& screen);
   /// False: that is all.
   bool press(const Pressed& pressed);
 
  private:
-  const TopOptions& options_;
-  monitor::Snapshot before_, now_;
+  TopSource& source_;
   TopStyle style_;
   std::size_t top_ = 0;    // line of the body that is shown first
   std::size_t page_ = 1;   // lines of the body that fit
@@ -55,7 +112,7 @@ class Top {
 };
 
 void Top::draw(Screen& screen) {
-  const TopFrame frame = top_frame(before_, now_, style_);
+  const TopFrame frame = source_.frame(style_);
   lines_ = frame.body.size();
   page_ = std::max<std::size_t>(1, screen.rows() - std::min(screen.rows(), frame.head.size() + 1));
   top_ = std::min(top_, lines_ - std::min(lines_, page_));
@@ -100,37 +157,44 @@ bool Top::press(const Pressed& pressed) {
   return true;
 }
 
-int show(const TopOptions& options) {
+int show(const TopOptions& options, TopSource& source) {
   if (const Status possible = Screen::is_possible(); !possible) {
     fmt::print(stderr, "tutti top: {}; --once prints a frame as text\n", possible.error().message);
     return kBadUsage;
   }
   Screen screen;
-  Top top(options);
+  Top top(source);
   // A first frame soon, though it tells of a short time.
   Deadline next = Deadline::in(std::min(0.2, options.interval));
   while (true) {
     top.draw(screen);
     if (!top.press(screen.wait_key(next.seconds_left()))) return screen.exit_status();
     if (!next.passed()) continue;
-    top.look_again();
+    source.look_again();
     next = Deadline::in(options.interval);
   }
 }
 
-int print_once(const TopOptions& options) {
-  const monitor::Snapshot before = look(options);
+int print_once(const TopOptions& options, TopSource& source) {
   std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
-  const TopFrame frame = top_frame(before, look(options), {TopOrder::rank, wants_color(STDOUT_FILENO)});
+  source.look_again();
+  const TopFrame frame = source.frame({TopOrder::rank, wants_color(STDOUT_FILENO)});
   for (const auto* const part : {&frame.head, &frame.body})
     for (const std::string& line : *part) fmt::print("{}\n", line);
   return 0;
 }
 
+int run_top(const TopOptions& options) {
+  const auto source = source_of(options);
+  if (!source) return report_error("top", source.error().message, kBadUsage);
+  return options.once ? print_once(options, **source) : show(options, **source);
+}
+
 }  // namespace
 
 void add_top(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("top", "Watch the ranks and lanes of this host as they work");
+  auto* command = app.add_subcommand(
+      "top", "Watch the ranks and lanes of this host, or all hosts that a collector knows, as they work");
   auto options = std::make_shared<TopOptions>();
   command->add_option("--interval", options->interval, "seconds between looks")
       ->check(CLI::Range(0.05, 3600.0))
@@ -138,8 +202,10 @@ void add_top(CLI::App& app, int& status) {
   command->add_option("--dir", options->folder, "folder of recordings, instead of this user's (root: of all users)")
       ->option_text("FOLDER");
   command->add_flag("--once", options->once, "look twice, print one frame as text and end");
+  add_collector_flags(*command, options->collector);
+  command->get_option("--collector")->excludes(command->get_option("--dir"));
   command->footer(fmt::format("Keys: {}\n\nExamples:\n  tutti top\n  tutti top --once --interval 0.2", kHelp));
-  command->callback([options, &status] { status = options->once ? print_once(*options) : show(*options); });
+  command->callback([options, &status] { status = run_top(*options); });
 }
 
 }  // namespace tutti::cli

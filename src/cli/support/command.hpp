@@ -23,6 +23,7 @@ void add_agent(CLI::App& app, int& status);
 // `arguments`: what the program was started with, for subcommands that start themselves again as ranks.
 void add_bench(CLI::App& app, const Arguments& arguments, int& status);
 void add_demo(CLI::App& app, const Arguments& arguments, int& status);
+void add_collector(CLI::App& app, int& status);
 void add_diagnose(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_env(CLI::App& app, int& status);

@@ -38,6 +38,7 @@ Telemetry start_of(const RankMeeting& gathering, const Snapshot& snapshot) {
 
 GatheringFacts facts_of(RankMeeting gathering, const Snapshot& snapshot, const Telemetry& job) {
   GatheringFacts facts;
+  facts.key = gathering.key;
   facts.size = gathering.size;
   facts.began = gathering.began;
   facts.whole = gathering.whole;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "diagnosis/merge/stretches.hpp"
 #include "diagnosis/rhythm.hpp"
 
 namespace tutti::diagnosis {
@@ -14,6 +15,7 @@ using monitor::ProcessView;
 
 constexpr double kRecent = 60;  // seconds; waits of longer ago say nothing of today
 constexpr double kRecentPeriods = 8;
+constexpr double kStretchPeriods = 16;  // the same of stretches, which are longer than periods
 
 bool is_collective(const OperationView& operation) { return operation.collective != Collective::point_to_point; }
 
@@ -96,9 +98,15 @@ void learn(CommunicatorFacts& communicator, std::vector<RankHistory> histories, 
   communicator.rhythm = learn_rhythm(most->operations);
   communicator.sites = learn_sites(most->operations);
   if (!works) return;
-  const double since = now - std::max(kRecent, kRecentPeriods * communicator.rhythm.period);
-  for (RankHistory& history : histories)
-    std::erase_if(history.operations, [&](const PastOperation& each) { return each.done < since; });
+  const auto forget = [&](double periods) {
+    const double since = now - std::max(kRecent, periods * communicator.rhythm.period);
+    for (RankHistory& history : histories)
+      std::erase_if(history.operations, [&](const PastOperation& each) { return each.done < since; });
+  };
+  const bool is_whole = static_cast<int>(communicator.members.size()) == communicator.size;
+  forget(kStretchPeriods);
+  if (!is_whole) learn_stretches(histories, communicator);
+  forget(kRecentPeriods);
   communicator.waits = learn_waits(histories, communicator.rhythm);
 }
 

@@ -142,15 +142,27 @@ void RecordingObserver::note_lanes(const std::vector<SeenProcess>& processes, st
     if (!process.view->alive || telemetry.processes[static_cast<std::size_t>(process.index)].rank < 0) continue;
     for (const LaneView& lane : process.view->lanes) {
       const auto found = by_rank.find(lane.peer);
-      const int peer = lane.peer < 0 || found == by_rank.end() ? -1 : found->second;
+      int peer = lane.peer < 0 || found == by_rank.end() ? -1 : found->second;
       // Whoever is not recorded any more has left, and its lanes went with it.
       if (peer < 0 && lane.peer >= 0 && all_here) continue;
+      if (peer < 0 && lane.peer >= 0 && reach_ == Reach::job)
+        by_rank[lane.peer] = peer = add_elsewhere(lane.peer, telemetry);
       telemetry.lanes.push_back(lane_facts(process, lane, peer, telemetry.now));
       if (peer >= 0) note_pace(process, lane, peer, telemetry);
     }
   }
   for (DelayFacts& delay : telemetry.delays) delay.relative *= best_rates_[delay.path];
   std::erase_if(telemetry.delays, [](const DelayFacts& delay) { return !std::isfinite(delay.relative); });
+  if (reach_ == Reach::job)
+    for (const auto& [path, rate] : best_rates_) telemetry.paths.push_back({path, rate});
+}
+
+/// Returns its index.
+int RecordingObserver::add_elsewhere(int rank, Telemetry& telemetry) {
+  ProcessFacts& process = telemetry.processes.emplace_back();
+  process.rank = rank;
+  process.state = ProcessState::elsewhere;
+  return static_cast<int>(telemetry.processes.size()) - 1;
 }
 
 /// What the receiver was late for is not the way's fault. Paths differ: a pace is relative to the best of its path.

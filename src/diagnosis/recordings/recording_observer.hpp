@@ -18,6 +18,13 @@ namespace tutti::diagnosis {
 
 class RecordingObserver {
  public:
+  enum class Reach : std::uint8_t {
+    host,  // processes of other hosts are left out
+    job,   // they are told of as `elsewhere`, for whoever merges the telemetry of all hosts (merge_telemetry.hpp)
+  };
+
+  explicit RecordingObserver(Reach reach = Reach::host) : reach_(reach) {}
+
   /// What take_snapshot() must read for it.
   static monitor::Detail detail() { return {.operations = true, .events = true}; }
 
@@ -43,8 +50,10 @@ class RecordingObserver {
   void forget_what_is_gone(const monitor::Snapshot& snapshot, const std::map<int, double>& starvation);
   void note_starvation(const std::map<int, double>& starvation, Telemetry& telemetry);
   void note_lanes(const std::vector<SeenProcess>& processes, std::uint64_t job, Telemetry& telemetry);
+  static int add_elsewhere(int rank, Telemetry& telemetry);
   void note_pace(const SeenProcess& process, const monitor::LaneView& lane, int peer, Telemetry& telemetry);
 
+  Reach reach_;
   double first_look_ = 0;
   std::map<std::pair<std::string, std::uint64_t>, SeenCount> progress_;  // of a recording's communicators
   std::map<int, std::deque<CoreWait>> loads_;

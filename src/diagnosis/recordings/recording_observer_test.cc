@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "diagnosis/diagnose.hpp"
+#include "diagnosis/merge/merge_telemetry.hpp"
 
 namespace tutti::diagnosis {
 namespace {
@@ -264,6 +265,59 @@ TEST(RecordingObserver, counts_how_often_a_lane_was_lost) {
   RecordingObserver observer;
   const auto telemetry = observer.observe(at(kNow, processes), {});
   EXPECT_EQ(faults_of(telemetry[0]), Faults{FaultClass::flapping});
+}
+
+/// Two hosts that look at their own half of the processes each, and what both say together.
+class TwoHosts {
+ public:
+  Telemetry look(double now, std::vector<ProcessView> processes) {
+    const std::size_t half = processes.size() / 2;
+    std::vector<ProcessView> right(processes.begin() + static_cast<std::ptrdiff_t>(half), processes.end());
+    processes.resize(half);
+    for (ProcessView& process : processes) set_host(process, "left");
+    for (ProcessView& process : right) set_host(process, "right");
+    const auto left_says = left_.observe(at(now, processes), {}), right_says = right_.observe(at(now, right), {});
+    const HostTelemetry hosts[] = {{&left_says[0], now, 0, true}, {&right_says[0], now, 0, true}};
+    return merge_telemetry(hosts)[0];
+  }
+
+ private:
+  static void set_host(ProcessView& process, const std::string& host) {
+    process.host = host;
+    process.communicators[0].hosts = 2;
+  }
+
+  RecordingObserver left_{RecordingObserver::Reach::job}, right_{RecordingObserver::Reach::job};
+};
+
+TEST(RecordingObserver, measures_lanes_between_hosts) {
+  TwoHosts hosts;
+  Telemetry telemetry;
+  for (int look = 1; look <= 10; ++look) telemetry = hosts.look(kNow + look, busy_lanes(look, 2));
+  EXPECT_EQ(telemetry.processes.size(), 4U);
+  EXPECT_EQ(telemetry.delays.size(), 24U);
+  // What it sends within its host is compared apart, and slow, too.
+  ASSERT_EQ(faults_of(telemetry), (Faults{FaultClass::slow_link, FaultClass::slow_sender}));
+  for (const Verdict& verdict : diagnose(telemetry)) EXPECT_EQ(verdict.suspects[0].rank, 1);
+}
+
+TEST(RecordingObserver, names_a_straggler_that_only_ranks_of_another_host_wait_for) {
+  std::vector<ProcessView> processes;
+  for (int rank = 0; rank < 4; ++rank) {
+    processes.push_back(process(rank, 4));
+    auto& operations = processes.back().communicators[0].operations;
+    operations.clear();
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      const double done = kNow - 7 + 0.1 * i;
+      // Rank 0 comes 30 ms after the others.
+      operations.push_back(operation(i, done - (rank == 0 ? 0.001 : 0.031), done));
+    }
+  }
+  TwoHosts hosts;
+  const Telemetry telemetry = hosts.look(kNow, processes);
+  const auto verdicts = diagnose(telemetry);
+  ASSERT_EQ(faults_of(telemetry), Faults{FaultClass::straggler});
+  EXPECT_EQ(verdicts[0].suspects[0].rank, 0);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ enum class ProcessState : std::uint8_t {
   killed,       // gone, without having left in order
   ended,        // it left in order
   unreachable,  // whoever reads its recording does not answer
-  elsewhere,    // on a host that nobody was asked about
+  elsewhere,    // on a host that nobody was asked about; only its rank is known
 };
 
 /// A critical error of a GPU, by NVIDIA's number for it.
@@ -120,6 +120,12 @@ struct RhythmFacts {
   double longest_gap = 0;  // between the ends of two operations
 };
 
+/// How long a rank was in the operations of each stretch, of those that ranks leave together.
+struct StayFacts {
+  int rank = 0;
+  std::vector<std::uint32_t> microseconds;
+};
+
 /// Operations of one signature: how long a rank is usually in one.
 struct CallSiteFacts {
   std::uint32_t signature = 0;
@@ -142,6 +148,12 @@ struct CommunicatorFacts {
   RhythmFacts rhythm;
   std::vector<CallSiteFacts> sites;
   std::vector<TrafficFacts> traffic;  // of one of its members
+  // Where members run on other hosts: what it takes to say who waits for whom, once the others are known, too
+  // (merge/stretches.hpp). Stretch s is the operations from s * stretch_length on.
+  int stretch_length = 0;                // operations; 0: no stretches are known
+  std::uint64_t first_stretch = 0;       // the number of the first that is told
+  std::vector<std::uint32_t> stretches;  // microseconds that each took; 0: not known
+  std::vector<StayFacts> stays;          // of the ranks of this host, in order
 };
 
 /// A rank that has called the making of a communicator and waits in it.
@@ -152,6 +164,7 @@ struct WaitingRankFacts {
 
 /// Ranks that meet to make a communicator.
 struct GatheringFacts {
+  std::uint64_t key = 0;  // the same for all ranks
   std::string name;
   int size = 0;
   double began = 0;
@@ -159,6 +172,12 @@ struct GatheringFacts {
       joined;         // ranks that have reached the meeting point, in order; of those that are seen, if not `whole`
   bool whole = true;  // the process at whose address they meet is known
   std::vector<WaitingRankFacts> waiting;  // that are known
+};
+
+/// The pace on a path that delays are relative to.
+struct PathFacts {
+  int path = 0;
+  double best_rate = 0;  // bytes per second
 };
 
 /// How long a byte took from one process to another on one path, relative to what is usual there.
@@ -211,6 +230,7 @@ struct Telemetry {
   std::vector<ProcessFacts> processes;
   std::vector<CommunicatorFacts> communicators;
   std::vector<GatheringFacts> gatherings;
+  std::vector<PathFacts> paths;
   std::vector<DelayFacts> delays;
   std::vector<LaneFacts> lanes;
   std::vector<CorruptionFacts> corruptions;

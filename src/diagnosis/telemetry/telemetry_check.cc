@@ -20,6 +20,7 @@ class TelemetryCheck {
 
   void gpu(const GpuFacts& facts);
   void communicator(const CommunicatorFacts& facts);
+  void stays(const CommunicatorFacts& facts);
   void gathering(const GatheringFacts& facts);
   void pair(const char* what, int source, int destination, int path) {
     process(what, source, 0);
@@ -71,6 +72,19 @@ void TelemetryCheck::communicator(const CommunicatorFacts& facts) {
   for (const WaitFacts& wait : facts.waits) {
     range("waits", "waiter", wait.waiter, 0, facts.size);
     range("waits", "awaited", wait.awaited, 0, facts.size);
+  }
+  stays(facts);
+}
+
+void TelemetryCheck::stays(const CommunicatorFacts& facts) {
+  range("stretches", "length", facts.stretch_length, 0, kMostRanks);
+  int last = -1;
+  for (const StayFacts& stay : facts.stays) {
+    range("stays", "rank", stay.rank, last + 1, facts.size);
+    last = stay.rank;
+    if (stay.microseconds.size() != facts.stretches.size())
+      wrong(fmt::format("stays: rank {} has {} values for {} stretches", stay.rank, stay.microseconds.size(),
+                        facts.stretches.size()));
   }
 }
 

@@ -104,6 +104,12 @@ void fields_of(const Visitor& visit, const RhythmFacts&) {
 }
 
 template <typename Visitor>
+void fields_of(const Visitor& visit, const StayFacts&) {
+  visit("rank", &StayFacts::rank);
+  visit("microseconds", &StayFacts::microseconds);
+}
+
+template <typename Visitor>
 void fields_of(const Visitor& visit, const CallSiteFacts&) {
   visit("signature", &CallSiteFacts::signature);
   visit("usual", &CallSiteFacts::usual);
@@ -128,6 +134,10 @@ void fields_of(const Visitor& visit, const CommunicatorFacts&) {
   visit("rhythm", &CommunicatorFacts::rhythm);
   visit("sites", &CommunicatorFacts::sites);
   visit("traffic", &CommunicatorFacts::traffic);
+  visit("stretch_length", &CommunicatorFacts::stretch_length);
+  visit("first_stretch", &CommunicatorFacts::first_stretch);
+  visit("stretches", &CommunicatorFacts::stretches);
+  visit("stays", &CommunicatorFacts::stays);
 }
 
 template <typename Visitor>
@@ -138,12 +148,19 @@ void fields_of(const Visitor& visit, const WaitingRankFacts&) {
 
 template <typename Visitor>
 void fields_of(const Visitor& visit, const GatheringFacts&) {
+  visit("key", &GatheringFacts::key);
   visit("name", &GatheringFacts::name);
   visit("size", &GatheringFacts::size);
   visit("began", &GatheringFacts::began);
   visit("joined", &GatheringFacts::joined);
   visit("whole", &GatheringFacts::whole);
   visit("waiting", &GatheringFacts::waiting);
+}
+
+template <typename Visitor>
+void fields_of(const Visitor& visit, const PathFacts&) {
+  visit("path", &PathFacts::path);
+  visit("best_rate", &PathFacts::best_rate);
 }
 
 template <typename Visitor>
@@ -200,6 +217,7 @@ void fields_of(const Visitor& visit, const Telemetry&) {
   visit("processes", &Telemetry::processes);
   visit("communicators", &Telemetry::communicators);
   visit("gatherings", &Telemetry::gatherings);
+  visit("paths", &Telemetry::paths);
   visit("delays", &Telemetry::delays);
   visit("lanes", &Telemetry::lanes);
   visit("corruptions", &Telemetry::corruptions);

@@ -95,6 +95,23 @@ Json json_of_object(const T& object) {
 }
 
 template <typename T>
+void shorten_value(std::vector<T>& values);
+
+template <typename T>
+void shorten_value(T& value) {
+  constexpr double kLarge = 1e8;  // seconds, or bytes per second
+  if constexpr (std::is_floating_point_v<T>)
+    value = std::abs(value) < kLarge ? std::round(1e6 * value) / 1e6 : std::round(value);
+  else if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>)
+    fields_of([&](const char*, auto member) { shorten_value(value.*member); }, T{});
+}
+
+template <typename T>
+void shorten_value(std::vector<T>& values) {
+  for (T& value : values) shorten_value(value);
+}
+
+template <typename T>
 void read_object(const JsonValue& json, T& object);
 
 void read(const JsonValue& json, bool& value) { value = json.flag(); }
@@ -158,6 +175,10 @@ void read_object(const JsonValue& json, T& object) {
 
 }  // namespace
 
+std::string_view name_of(ProcessState state) { return word_of(state); }
+
+void shorten(Telemetry& telemetry) { shorten_value(telemetry); }
+
 std::string line_of(const Telemetry& telemetry) {
   Json json{{"telemetry", kTelemetryVersion}};
   json.update(json_of_object(telemetry));
@@ -202,6 +223,14 @@ nlohmann::ordered_json json_of(const Verdict& verdict, double realtime_offset) {
           {"communicators", communicators},
           {"operation", verdict.place},
           {"text", verdict.text}};
+}
+
+nlohmann::ordered_json json_of(const VerdictChange& change, const Telemetry& telemetry) {
+  return {{"time", change.at + telemetry.realtime_offset},
+          {"event", change.began ? "began" : "ended"},
+          {"job", hex(telemetry.job)},
+          {"seconds", change.lasted},
+          {"verdict", json_of(change.verdict, telemetry.realtime_offset)}};
 }
 
 }  // namespace tutti::diagnosis

@@ -1,4 +1,4 @@
-#include "agent/collector.hpp"
+#include "agent/event_forwarder.hpp"
 
 #include <fmt/core.h>
 #include <poll.h>
@@ -11,14 +11,14 @@ namespace {
 
 constexpr double kResolveWithin = 0.5;  // seconds; a name server that hangs holds up scrapes for no longer
 constexpr double kConnectWithin = 5;
-constexpr double kSilence = 15;  // until a collector whose host says nothing counts as gone
+constexpr double kSilence = 15;  // until a receiver whose host says nothing counts as gone
 constexpr double kSettled = 5;   // a connection that lasted so long was a good one
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 }  // namespace
 
-double Collector::due() const {
+double EventForwarder::due() const {
   switch (state_) {
     case State::apart:
       return retry_;
@@ -30,12 +30,12 @@ double Collector::due() const {
   return std::numeric_limits<double>::infinity();
 }
 
-short Collector::events() const {
+short EventForwarder::events() const {
   const bool has_something_to_write = state_ == State::connecting || !outbox_.is_empty();
   return static_cast<short>(POLLIN | (has_something_to_write ? POLLOUT : 0));
 }
 
-void Collector::work(double now) {
+void EventForwarder::work(double now) {
   Status worked;
   if (state_ == State::apart && now >= retry_) worked = connect(now);
   if (worked && state_ == State::connecting) worked = now < give_up_ ? finish() : fail(ErrorCode::timed_out, "silence");
@@ -43,11 +43,11 @@ void Collector::work(double now) {
   if (!worked) fail_at(now, worked.error().message);
 }
 
-Result<std::vector<SocketAddress>> Collector::resolve_soon(const HostPort& where) {
+Result<std::vector<SocketAddress>> EventForwarder::resolve_soon(const HostPort& where) {
   return resolve(where.host, where.port, Deadline::in(kResolveWithin));
 }
 
-Status Collector::connect(double now) {
+Status EventForwarder::connect(double now) {
   if (untried_.empty()) {
     auto addresses = resolver_(where_);
     if (!addresses) return tl::unexpected(addresses.error());
@@ -65,7 +65,7 @@ Status Collector::connect(double now) {
   return {};
 }
 
-Status Collector::finish() {
+Status EventForwarder::finish() {
   pollfd entry{connection_.get(), POLLOUT, 0};
   if (::poll(&entry, 1, 0) != 1) return {};
   if (Status connected = finish_connect(connection_.get()); !connected) return connected;
@@ -75,7 +75,7 @@ Status Collector::finish() {
   return watch_silence(connection_.get(), kSilence);
 }
 
-Status Collector::exchange(double now) {
+Status EventForwarder::exchange(double now) {
   // It has nothing to tell us, but that is how its end is seen.
   std::array<std::byte, 512> ignored{};
   if (const auto heard = recv_some(connection_.get(), ignored); !heard) return tl::unexpected(heard.error());
@@ -89,7 +89,7 @@ Status Collector::exchange(double now) {
   return {};
 }
 
-void Collector::fail_at(double now, const std::string& why) {
+void EventForwarder::fail_at(double now, const std::string& why) {
   connection_.reset();
   state_ = State::apart;
   if (!untried_.empty()) {
@@ -97,8 +97,7 @@ void Collector::fail_at(double now, const std::string& why) {
     return;
   }
   retry_ = now + backoff_.next();
-  log_.warn(fmt::format("the collector {}:{} takes no events, tried again with growing pauses: {}", where_.host,
-                        where_.port, why),
+  log_.warn(fmt::format("{}:{} takes no events, tried again with growing pauses: {}", where_.host, where_.port, why),
             now);
 }
 

@@ -1,6 +1,6 @@
-// Sends lines to a collector over TCP. Where it cannot be reached, does not read, or goes away: lines are kept up to a
-// bound, the connection is tried again with growing pauses, and nothing waits. What the kernel had taken when a
-// connection broke is lost. One thread; times are monotonic seconds.
+// Forwards events to whoever collects logs, as lines over TCP. If the receiver cannot be reached, does not read, or
+// goes away, lines are kept up to a bound, the connection is tried again with growing pauses, and nothing waits. What
+// the kernel had taken when a connection broke is lost. One thread; times are monotonic seconds.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace tutti::agent {
 
-class Collector {
+class EventForwarder {
  public:
   using Resolver = std::function<Result<std::vector<SocketAddress>>(const HostPort&)>;
 
   /// All addresses of its name are tried, one after another.
-  explicit Collector(HostPort where, Resolver resolver = &resolve_soon)
+  explicit EventForwarder(HostPort where, Resolver resolver = &resolve_soon)
       : where_(std::move(where)), resolver_(std::move(resolver)) {}
 
   void push(std::string line) { outbox_.push(std::move(line)); }
