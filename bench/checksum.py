@@ -51,7 +51,8 @@ def differences(jobs, pairs):
 def measure_cost(arguments):
     sets = {mode: [] for mode in TARGETS}
     for number in range(arguments.sets):
-        jobs = {mode: Job(arguments.build, {"TUTTI_SHM": "0", "TUTTI_CHECKSUM": mode}, arguments.port + i)
+        settings = {"TUTTI_SHM": "0", "TUTTI_SECRET": "what checksums cost"}
+        jobs = {mode: Job(arguments.build, settings | {"TUTTI_CHECKSUM": mode}, arguments.port + i)
                 for i, mode in enumerate(MODES)}
         for mode, costs in differences(jobs, arguments.pairs).items():
             sets[mode].append(statistics.median(costs))
