@@ -113,6 +113,12 @@ bench-chaos-quick: chaos-build ## the same in a minute, with a seed that is draw
 bench-shares: failover-build ## how two rails share the work of a loop with pauses, when one slows down and recovers (6 minutes, root)
 	@bench/shares.py $(BUILD)
 
+bench-checksum: ## what checksums of chunks cost over TCP, and what they find of bits that are flipped (2 minutes)
+	@scripts/install-deps bench test
+	@cmake --preset release -DTUTTI_TESTS=ON -DTUTTI_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target recorded_rank summing_rank flip_bits tutti_command
+	@bench/checksum.py $(BUILD) $(ARGS)
+
 bench-simulation: ## 1,000,000 simulated jobs on networks that fail, and how often each branch was taken (hours, resumes)
 	@scripts/install-deps test
 	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
@@ -154,7 +160,7 @@ monitor-build:
 
 .PHONY: bench-build bench-carry bench-communicators bench-quick bench-compare bench-failover bench-failover-quick failover-build
 .PHONY: bench-reliability bench-reliability-quick bench-shares bench-simulation bench-mutants test-labs bench-startup bench-membership bench-collector bench-diagnosis bench-diagnosis-scale bench-diagnosis-soak
-.PHONY: bench-chaos bench-chaos-quick chaos-build
+.PHONY: bench-checksum bench-chaos bench-chaos-quick chaos-build
 chaos-build:
 	@scripts/install-deps bench
 	@cmake --preset release -DTUTTI_BENCH=ON >/dev/null

@@ -18,6 +18,7 @@ enum class ErrorCode {
   unsupported,       // cannot be done here; the message says what is missing
   system,            // a system call failed
   no_quorum,         // too few ranks are left to go on without those that are silent
+  corrupted,         // bytes came other than they were sent
   internal,          // a defect of tutti
 };
 

@@ -30,6 +30,7 @@ struct MonitorEvent {
     lane_recovered,       // values: usual, mean in the drop, seconds it lasted; began; cause
     lane_stalled,         // values: usual, bytes outstanding, seconds without a completion; cause
     lanes_uneven,         // values: bytes per second of this lane and of the fastest of its link
+    lane_corrupted,       // values: chunks so far that came corrupted here, and at the peer; text: what
   };
   enum class Cause : std::uint32_t { none, sender_starved, receiver_late, path_congested };
 

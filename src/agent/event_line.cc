@@ -20,6 +20,7 @@ std::span<const char* const> value_names(EventKind kind) {
   static constexpr const char* kDrop[] = {"usual_bytes_per_second", "bytes_per_second", "seconds"};
   static constexpr const char* kStall[] = {"usual_bytes_per_second", "outstanding_bytes", "seconds"};
   static constexpr const char* kUneven[] = {"bytes_per_second", "fastest_bytes_per_second"};
+  static constexpr const char* kCorrupted[] = {"corrupted_chunks", "returned_chunks"};
   switch (kind) {
     case EventKind::rank_late:
       return kLate;
@@ -30,6 +31,8 @@ std::span<const char* const> value_names(EventKind kind) {
       return kStall;
     case EventKind::lanes_uneven:
       return kUneven;
+    case EventKind::lane_corrupted:
+      return kCorrupted;
     default:
       return {};
   }

@@ -69,6 +69,15 @@ TEST(EventLine, AsTextNamesHostProcessAndWhatHappened) {
   seen.pid = 17;
   EXPECT_EQ(text_line(seen),
             "1970-01-01T00:00:00.000000Z host-a train[17] rank_late rank 0 peer 3 operation 12 seconds 10");
+  seen.event = {};
+  seen.event.kind = EventKind::lane_corrupted;
+  seen.event.peer = 3;
+  seen.event.lane = 1;
+  seen.event.values[0] = 2;
+  seen.event.text = "chunk 5 came corrupted";
+  EXPECT_EQ(text_line(seen),
+            "1970-01-01T00:00:00.000000Z host-a train[17] lane_corrupted peer 3 lane 1 corrupted_chunks 2 "
+            "returned_chunks 0: chunk 5 came corrupted");
 }
 
 TEST(Outbox, DropsTheOldestAndSaysSo) {

@@ -116,6 +116,12 @@ constexpr LaneFamily kLaneFamilies[] = {
      [](const LaneView& lane) { return kCount(lane.drops); }},
     {"tutti_lane_stalls_total", Type::counter, "Times nothing came through",
      [](const LaneView& lane) { return kCount(lane.stalls); }},
+    {"tutti_lane_checked_chunks_total", Type::counter, "Chunks that came and were compared with their checksum",
+     [](const LaneView& lane) { return kCount(lane.checked_chunks + lane.corrupted_chunks); }},
+    {"tutti_lane_corrupted_chunks_total", Type::counter, "Chunks that came other than they were sent",
+     [](const LaneView& lane) { return kCount(lane.corrupted_chunks); }},
+    {"tutti_lane_returned_chunks_total", Type::counter, "Chunks sent again because they came corrupted at the peer",
+     [](const LaneView& lane) { return kCount(lane.returned_chunks); }},
     {"tutti_lane_incarnation", Type::gauge, "How often it was connected",
      [](const LaneView& lane) { return kCount(lane.epoch); }},
 };

@@ -142,7 +142,13 @@ TEST_F(MetricsTest, ALaneTellsItsRatesConditionAndCause) {
   lane.usual.set(2e9);
   lane.condition.set(static_cast<std::uint32_t>(monitor::Condition::dropped));
   lane.cause.set(static_cast<std::uint32_t>(monitor::Cause::path_congested));
+  lane.checked_chunks.set(10);
+  lane.corrupted_chunks.set(2);
+  lane.returned_chunks.set(3);
   const std::string text = scrape();
+  EXPECT_EQ(value_of(text, "tutti_lane_checked_chunks_total"), 12) << "those that were corrupted, too";
+  EXPECT_EQ(value_of(text, "tutti_lane_corrupted_chunks_total"), 2);
+  EXPECT_EQ(value_of(text, "tutti_lane_returned_chunks_total"), 3);
   EXPECT_EQ(value_of(text, "tutti_lane_bytes_total", "lane=\"3\""), 1024);
   EXPECT_EQ(value_of(text, "tutti_lane_outstanding_bytes"), 500);
   EXPECT_EQ(value_of(text, "tutti_lane_usual_rate_bytes_per_second"), 2e9);

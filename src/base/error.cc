@@ -24,6 +24,8 @@ std::string_view name_of(ErrorCode code) {
       return "system";
     case ErrorCode::no_quorum:
       return "no quorum";
+    case ErrorCode::corrupted:
+      return "corrupted";
     case ErrorCode::internal:
       return "internal";
   }

@@ -28,6 +28,8 @@ struct SettingVariable {
 
 const std::vector<SettingVariable>& entries() {
   static const std::vector<SettingVariable> all = {
+      {"TUTTI_CHECKSUM", &Settings::checksum,
+       "chunks over TCP that are checked when they have come: sampled (one in 64), all, off"},
       {"TUTTI_CMA", &Settings::cross_memory_attach, "read peers' ordinary memory with process_vm_readv"},
       {"TUTTI_FAMILY", &Settings::family, "address family: ipv4, ipv6; empty: either"},
       {"TUTTI_HEARTBEAT_TIMEOUT", &Settings::heartbeat_timeout, "seconds of silence after which a host counts as dead"},

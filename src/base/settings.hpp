@@ -48,11 +48,12 @@ struct HostMemorySettings {
 
 /// The connections that carry data between hosts.
 struct LaneSettings {
-  std::string lanes = "spread";  // over all lanes, or only the first that is up: backup
-  double lane_hold = 5.0;        // seconds that a lane which flaps is left alone, at most
-  std::string source_ports;      // "first-last" that lanes leave from, one for each port of ours; empty: any
-  int tcp_chunk = 0;             // bytes of a chunk over TCP, the same on all ranks; 0: by itself
-  int tcp_lanes = 2;             // connections per peer, and at least one for each of its ports
+  std::string checksum = "sampled";  // which chunks are checked: off, sampled, all
+  std::string lanes = "spread";      // over all lanes, or only the first that is up: backup
+  double lane_hold = 5.0;            // seconds that a lane which flaps is left alone, at most
+  std::string source_ports;          // "first-last" that lanes leave from, one for each port of ours; empty: any
+  int tcp_chunk = 0;                 // bytes of a chunk over TCP, the same on all ranks; 0: by itself
+  int tcp_lanes = 2;                 // connections per peer, and at least one for each of its ports
 };
 
 /// What is recorded, and which plugin is told of it.

@@ -437,6 +437,16 @@ TEST(Diagnose, says_who_corrupts_data) {
   verdicts = diagnose(telemetry);
   ASSERT_EQ(faults_of(verdicts), Faults{FaultClass::corrupted});
   EXPECT_EQ(ranks_of(verdicts[0]), Ranks{2}) << "three senders cannot all be at fault";
+  telemetry.corruptions = {{1, 2, 0, 3}, {1, 2, 1, 4}};
+  verdicts = diagnose(telemetry);
+  ASSERT_EQ(faults_of(verdicts), Faults{FaultClass::corrupted}) << "one link, on both of its paths";
+  EXPECT_EQ(verdicts[0].suspects[0].path, -1);
+  EXPECT_EQ(verdicts[0].evidence[0].value, 7);
+  telemetry.corruptions = {{1, 2, 1, 3}, {2, 0, 1, 1}, {3, 1, 1, 1}, {0, 3, 1, 1}};
+  verdicts = diagnose(telemetry);
+  ASSERT_EQ(faults_of(verdicts), Faults{FaultClass::corrupted}) << "no end is common to all, but a path is";
+  EXPECT_EQ(verdicts[0].suspects[0].process, -1);
+  EXPECT_EQ(verdicts[0].suspects[0].path, 1);
 }
 
 TEST(Diagnose, says_when_a_restart_does_not_help) {

@@ -22,10 +22,56 @@ Verdict corruption_of(const Telemetry& telemetry, int process, int peer, int pat
   suspect.peer = peer < 0 ? -1 : telemetry.processes[static_cast<std::size_t>(peer)].rank;
   verdict.suspects = {suspect};
   verdict.evidence = {{"chunks", static_cast<double>(chunks)}};
+  const std::string on = path < 0 ? "several paths" : fmt::format("path {}", path);
   const std::string to = peer < 0 ? (sends ? "to several ranks" : "from several ranks")
-                                  : fmt::format("to rank {}, on path {}", suspect.peer, path);
+                                  : fmt::format("to rank {}, on {}", suspect.peer, on);
   verdict.text = fmt::format("{} chunk{} that {} {} {} arrived other than sent", chunks, chunks == 1 ? "" : "s",
                              text_of(suspect), sends ? "sent" : "received", to);
+  return verdict;
+}
+
+/// One fact for each pair; of several paths: -1.
+std::vector<CorruptionFacts> by_pair(const std::vector<CorruptionFacts>& all) {
+  std::map<std::pair<int, int>, CorruptionFacts> pairs;
+  for (const CorruptionFacts& each : all) {
+    const auto [place, is_new] = pairs.try_emplace({each.source, each.destination}, each);
+    if (is_new) continue;
+    place->second.chunks += each.chunks;
+    if (place->second.path != each.path) place->second.path = -1;
+  }
+  std::vector<CorruptionFacts> facts;
+  for (const auto& [pair, each] : pairs) facts.push_back(each);
+  return facts;
+}
+
+/// The path that several pairs have in common which have no process in common; -1: there is none.
+int common_path(const std::vector<CorruptionFacts>& pairs) {
+  constexpr std::size_t kLeastPairs = 3;
+  if (pairs.size() < kLeastPairs) return -1;
+  const auto is_on_it = [&](const CorruptionFacts& each) { return each.path == pairs.front().path; };
+  if (!std::all_of(pairs.begin(), pairs.end(), is_on_it)) return -1;
+  for (const int process : {pairs.front().source, pairs.front().destination})
+    if (std::all_of(pairs.begin(), pairs.end(),
+                    [&](const auto& each) { return each.source == process || each.destination == process; }))
+      return -1;
+  return pairs.front().path;
+}
+
+Verdict corruption_of_path(const std::vector<CorruptionFacts>& pairs, int path) {
+  Verdict verdict;
+  verdict.fault = FaultClass::corrupted;
+  verdict.confidence = 0.95;
+  Suspect suspect;
+  suspect.path = path;
+  suspect.confidence = 0.95;
+  verdict.suspects = {suspect};
+  std::uint64_t chunks = 0;
+  for (const CorruptionFacts& each : pairs) chunks += each.chunks;
+  verdict.evidence = {{"chunks", static_cast<double>(chunks)}, {"pairs", static_cast<double>(pairs.size())}};
+  verdict.text = fmt::format(
+      "{} chunks on path {} arrived other than sent, between {} pairs of processes that have no end "
+      "in common",
+      chunks, path, pairs.size());
   return verdict;
 }
 
@@ -105,13 +151,15 @@ void find_missing_at_start(const Telemetry& telemetry, const DiagnosisOptions& o
 }
 
 void find_corruption(const Telemetry& telemetry, std::vector<Verdict>& verdicts) {
+  const std::vector<CorruptionFacts> pairs = by_pair(telemetry.corruptions);
+  if (const int path = common_path(pairs); path >= 0) return verdicts.push_back(corruption_of_path(pairs, path));
   std::map<int, std::set<int>> sent_to, received_from;
-  for (const CorruptionFacts& each : telemetry.corruptions) {
+  for (const CorruptionFacts& each : pairs) {
     sent_to[each.source].insert(each.destination);
     received_from[each.destination].insert(each.source);
   }
   std::map<std::pair<int, bool>, std::uint64_t> ends;  // process, whether it sends
-  for (const CorruptionFacts& each : telemetry.corruptions) {
+  for (const CorruptionFacts& each : pairs) {
     const std::size_t receivers = sent_to[each.source].size(), senders = received_from[each.destination].size();
     if (receivers > 1 || senders > 1)
       ends[receivers >= senders ? std::pair(each.source, true) : std::pair(each.destination, false)] += each.chunks;

@@ -183,8 +183,11 @@ class LostLanes {
   std::vector<LaneLosses> lanes_;
 };
 
+/// As far as is known.
 bool is_running(const Telemetry& telemetry, int process) {
-  return process < 0 || telemetry.processes[static_cast<std::size_t>(process)].state == ProcessState::running;
+  if (process < 0) return true;
+  const ProcessState state = telemetry.processes[static_cast<std::size_t>(process)].state;
+  return state == ProcessState::running || state == ProcessState::elsewhere;
 }
 
 void find_lost_lanes(const Telemetry& telemetry, const DiagnosisOptions& options, std::vector<Verdict>& verdicts) {
@@ -192,6 +195,7 @@ void find_lost_lanes(const Telemetry& telemetry, const DiagnosisOptions& options
   for (const LaneFacts& lane : telemetry.lanes) {
     // Who is gone takes all lanes along.
     if (!is_running(telemetry, lane.process) || !is_running(telemetry, lane.peer)) continue;
+    if (lane.corrupted) continue;  // which is told
     if (lane.losses >= options.least_losses)
       flapping.add(lane);
     else if (lane.state == LaneFacts::State::down)

@@ -34,14 +34,14 @@ namespace {
 
 using monitor::feed_door;
 
-static_assert(static_cast<int>(MonitorEvent::Kind::lanes_uneven) + 1 == monitor::kEventKinds);
+static_assert(static_cast<int>(MonitorEvent::Kind::lane_corrupted) + 1 == monitor::kEventKinds);
 static_assert(static_cast<int>(MonitorEvent::Kind::lane_stalled) == static_cast<int>(monitor::EventKind::lane_stalled));
 static_assert(static_cast<int>(MonitorEvent::Cause::path_congested) ==
               static_cast<int>(monitor::Cause::path_congested));
 
 constexpr std::string_view kKindNames[] = {
-    "communicator_created", "communicator_closed", "communicator_broken", "rank_late",   "lane_up", "lane_down",
-    "lane_dropped",         "lane_recovered",      "lane_stalled",        "lanes_uneven"};
+    "communicator_created", "communicator_closed", "communicator_broken", "rank_late",    "lane_up",       "lane_down",
+    "lane_dropped",         "lane_recovered",      "lane_stalled",        "lanes_uneven", "lane_corrupted"};
 constexpr std::string_view kCauseNames[] = {"none", "sender_starved", "receiver_late", "path_congested"};
 
 std::chrono::system_clock::time_point time_of(std::uint64_t at) {

@@ -285,6 +285,9 @@ struct alignas(64) LaneRecord {
   Cell<double> rate, usual;                          // of the last window, and as a rule; bytes per second
   Cell<std::uint32_t> condition, cause;
   Cell<std::uint64_t> drops, stalls;
+  Cell<std::uint64_t> checked_chunks, corrupted_chunks;  // that came here: compared with their checksum; of these bad
+  Cell<std::uint64_t> returned_chunks;                   // that left here and came corrupted at the peer
+  Cell<std::uint64_t> corrupted_at;                      // when either happened last
   Cell<std::uint64_t> chunk_count;
   Text<64> peer_name;
   Text<64> name;    // its address
@@ -302,8 +305,9 @@ enum class EventKind : std::uint32_t {
   lane_recovered,       // values: usual, mean in the drop, seconds it lasted; `began`; cause
   lane_stalled,         // values: usual, bytes outstanding, seconds without a completion; cause
   lanes_uneven,         // values: bytes per second of this lane and of the fastest of its link
+  lane_corrupted,       // values: chunks so far that came corrupted here, and at the peer; text: what
 };
-inline constexpr int kEventKinds = 10;
+inline constexpr int kEventKinds = 11;
 
 /// By any thread: the index is claimed.
 struct alignas(64) EventRecord {

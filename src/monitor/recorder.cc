@@ -290,7 +290,8 @@ LaneRecord* Recorder::open_lane() {
     for (std::uint64_t chunk = 0; chunk < map_.shape().chunks; ++chunk) map_.chunk(lane, chunk).index.set(0);
     for (auto* const count : {&lane.posted_chunks, &lane.posted_bytes, &lane.done_chunks, &lane.done_bytes,
                               &lane.quick_chunks, &lane.quick_bytes, &lane.busy, &lane.receiver_late, &lane.starved,
-                              &lane.drops, &lane.stalls, &lane.chunk_count, &lane.since})
+                              &lane.drops, &lane.stalls, &lane.checked_chunks, &lane.corrupted_chunks,
+                              &lane.returned_chunks, &lane.corrupted_at, &lane.chunk_count, &lane.since})
       count->set(0);
     for (auto* const rate : {&lane.rate, &lane.usual}) rate->set(0);
     for (auto* const word : {&lane.index, &lane.epoch, &lane.relayed, &lane.condition, &lane.cause}) word->set(0);

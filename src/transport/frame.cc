@@ -8,14 +8,18 @@
 #include <concepts>
 #include <cstring>
 
+#include "base/crc32c.hpp"
+
 namespace tutti {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
 
 constexpr std::uint16_t kMagic = 0x5454;
-constexpr std::uint8_t kFormat = 2;
+constexpr std::uint8_t kFormat = 3;
 constexpr std::uint32_t kWantsAck = 1;
+constexpr std::uint32_t kIsChecked = 2;
+constexpr std::uint32_t kIsCorrupted = 4;
 
 // Offsets of the fields. Those that share one belong to different types of frame.
 constexpr std::size_t kAtMagic = 0;
@@ -34,7 +38,10 @@ constexpr std::size_t kAtArrived = 40;
 constexpr std::size_t kAtCredit = 48;
 constexpr std::size_t kAtFlags = 56;
 constexpr std::size_t kAtStamp = 56;
-constexpr std::size_t kAtReserved = 60;
+constexpr std::size_t kAtHeaderChecksum = 60;
+constexpr std::size_t kAtChecksum = 48;
+constexpr std::size_t kAtCorruptedLane = 48;
+constexpr std::size_t kAtCorruptedEpoch = 52;
 constexpr std::size_t kAtLostLane = 32;
 constexpr std::size_t kAtLostEpoch = 36;
 constexpr std::size_t kAtLane = 8;
@@ -71,12 +78,18 @@ FrameBytes begin(FrameType type, std::uint32_t epoch) {
   return bytes;
 }
 
+std::uint32_t checksum_of(std::span<const std::byte, kFrameHeaderBytes> bytes) {
+  return crc32c(bytes.first<kAtHeaderChecksum>());
+}
+
 Result<FrameType> type_of(std::span<const std::byte, kFrameHeaderBytes> bytes) {
+  if (get<std::uint32_t>(bytes, kAtHeaderChecksum) != checksum_of(bytes))
+    return fail(ErrorCode::corrupted, "the header of a frame came corrupted");
   if (get<std::uint16_t>(bytes, kAtMagic) != kMagic) return fail(ErrorCode::refused, "the bytes are no frame");
   if (const auto format = get<std::uint8_t>(bytes, kAtFormat); format != kFormat)
     return fail(ErrorCode::refused, fmt::format("frame format {}, not {}", format, kFormat));
   const auto type = get<std::uint8_t>(bytes, kAtType);
-  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::tried))
+  if (type < static_cast<std::uint8_t>(FrameType::hello) || type > static_cast<std::uint8_t>(FrameType::again))
     return fail(ErrorCode::refused, fmt::format("unknown frame type {}", type));
   return static_cast<FrameType>(type);
 }
@@ -86,7 +99,8 @@ bool greets(FrameType type) {
 }
 
 bool names_link(FrameType type) {
-  return type == FrameType::open || type == FrameType::data || type == FrameType::ack || type == FrameType::close;
+  return type == FrameType::open || type == FrameType::data || type == FrameType::ack || type == FrameType::close ||
+         type == FrameType::again;
 }
 
 bool names_lane(FrameType type) {
@@ -103,6 +117,8 @@ std::string LinkId::to_string() const {
   return fmt::format("link {}->{} channel {} of communicator {:x}", source, target, channel, communicator);
 }
 
+void seal(FrameBytes& bytes) { put(bytes, kAtHeaderChecksum, checksum_of(bytes)); }
+
 FrameBytes encode(const FrameHeader& header) {
   FrameBytes bytes = begin(header.type, header.epoch);
   if (names_link(header.type)) {
@@ -117,7 +133,8 @@ FrameBytes encode(const FrameHeader& header) {
   if (header.type == FrameType::data) {
     put(bytes, kAtNumber, header.tag.number);
     put(bytes, kAtSignature, header.tag.signature);
-    put(bytes, kAtFlags, header.wants_ack ? kWantsAck : std::uint32_t{0});
+    put(bytes, kAtChecksum, header.checksum);
+    put(bytes, kAtFlags, (header.wants_ack ? kWantsAck : 0u) | (header.is_checked ? kIsChecked : 0u));
   }
   if (header.type == FrameType::ack) {
     put(bytes, kAtArrived, header.arrived);
@@ -127,6 +144,13 @@ FrameBytes encode(const FrameHeader& header) {
     put(bytes, kAtLostLane, header.lane);
     put(bytes, kAtLostEpoch, header.lane_epoch);
   }
+  if (header.type == FrameType::fence) put(bytes, kAtFlags, header.is_corrupted ? kIsCorrupted : 0u);
+  if (header.type == FrameType::again) {
+    put(bytes, kAtArrived, header.arrived);
+    put(bytes, kAtCorruptedLane, header.lane);
+    put(bytes, kAtCorruptedEpoch, header.lane_epoch);
+  }
+  seal(bytes);
   return bytes;
 }
 
@@ -135,6 +159,7 @@ FrameBytes encode(const LaneGreeting& greeting) {
   put(bytes, kAtLane, greeting.lane);
   put_process(bytes, kAtFrom, greeting.from);
   put_process(bytes, kAtTo, greeting.to);
+  seal(bytes);
   return bytes;
 }
 
@@ -159,7 +184,9 @@ Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> by
   if (*type == FrameType::data) {
     header.tag.number = get<std::uint32_t>(bytes, kAtNumber);
     header.tag.signature = get<std::uint32_t>(bytes, kAtSignature);
+    header.checksum = get<std::uint32_t>(bytes, kAtChecksum);
     header.wants_ack = (get<std::uint32_t>(bytes, kAtFlags) & kWantsAck) != 0;
+    header.is_checked = (get<std::uint32_t>(bytes, kAtFlags) & kIsChecked) != 0;
   }
   if (has_stamp(*type)) header.stamp = get<std::uint32_t>(bytes, kAtStamp);
   if (*type == FrameType::ack) {
@@ -169,10 +196,14 @@ Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> by
   if (names_lane(*type)) {
     header.lane = get<std::uint32_t>(bytes, kAtLostLane);
     header.lane_epoch = get<std::uint32_t>(bytes, kAtLostEpoch);
-    if (header.lane >= kLaneLimit)
-      return fail(ErrorCode::refused, fmt::format("lane {} of {}", header.lane, kLaneLimit));
   }
-  if (get<std::uint32_t>(bytes, kAtReserved) != 0) return fail(ErrorCode::refused, "bits set that mean nothing");
+  if (*type == FrameType::fence) header.is_corrupted = (get<std::uint32_t>(bytes, kAtFlags) & kIsCorrupted) != 0;
+  if (*type == FrameType::again) {
+    header.arrived = get<std::uint64_t>(bytes, kAtArrived);
+    header.lane = get<std::uint32_t>(bytes, kAtCorruptedLane);
+    header.lane_epoch = get<std::uint32_t>(bytes, kAtCorruptedEpoch);
+  }
+  if (header.lane >= kLaneLimit) return fail(ErrorCode::refused, fmt::format("lane {} of {}", header.lane, kLaneLimit));
   return header;
 }
 

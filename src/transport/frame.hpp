@@ -1,6 +1,10 @@
 // What lanes carry between two processes: frames, each a header of 64 bytes (little-endian) and, for some, a payload.
 // Parsing is a pure function of 64 bytes: whatever they are, it returns a header that keeps every limit stated here, or
 // an error. Whether a frame fits what the receiver expects is decided by link_state.hpp, before memory is touched.
+//
+// The last four bytes of a header are the CRC32C of the others. A header that is not as it was written is an error of
+// its own, `corrupted`: where the next one begins is not known any more. Payloads of data frames carry their CRC32C in
+// the header if the sender chose so (checksums.hpp).
 #pragma once
 
 #include <array>
@@ -42,6 +46,7 @@ enum class FrameType : std::uint8_t {
   gone = 12,    // the same, on a lane in use
   trial = 13,   // bytes that mean nothing, to see how fast they come through
   tried = 14,   // a trial has come on the lane named here
+  again = 15,   // a chunk came corrupted on the lane named here: send it once more
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;
@@ -52,16 +57,19 @@ using FrameBytes = std::array<std::byte, kFrameHeaderBytes>;
 struct FrameHeader {
   FrameType type = FrameType::data;
   std::uint32_t epoch = 0;     // incarnation of the lane that carries the frame
-  LinkId link;                 // open, data, ack, close
+  LinkId link;                 // open, data, ack, close, again
   std::uint32_t bytes = 0;     // data, trial: of the payload
   bool wants_ack = false;      // data: the sender holds the memory of this chunk until it is acknowledged
+  bool is_checked = false;     // data: the checksum counts
+  std::uint32_t checksum = 0;  // data: of the payload
   OperationTag tag;            // data
-  std::uint64_t sequence = 0;  // data: the chunk's number; ack: every chunk below it has come
-  std::uint64_t arrived = 0;   // ack: bit i says that chunk sequence + 1 + i has come
+  std::uint64_t sequence = 0;  // data, again: the chunk's number; ack: every chunk below it has come
+  std::uint64_t arrived = 0;   // ack: bit i says that chunk sequence + 1 + i has come; again: times it came corrupted
   std::uint64_t credit = 0;    // ack: see link_state.hpp
   std::uint32_t stamp = 0;     // ack, tried: when this was told, see lane_shares.hpp; 0: nobody looked
-  std::uint32_t lane = 0;      // fence, fenced: the lane that is lost; tried: the one that was tried
+  std::uint32_t lane = 0;      // fence, fenced: the lane that is lost; tried: the one that was tried; again
   std::uint32_t lane_epoch = 0;
+  bool is_corrupted = false;  // fence: the lane was given up because what came on it was corrupted
 
   bool operator==(const FrameHeader&) const = default;
 };
@@ -81,6 +89,8 @@ inline constexpr std::uint32_t kLaneLimit = 64;
 
 FrameBytes encode(const FrameHeader& header);
 FrameBytes encode(const LaneGreeting& greeting);
+/// Sets the checksum of a header that was written by hand. encode() has done it.
+void seal(FrameBytes& bytes);
 /// Any frame but greetings.
 Result<FrameHeader> parse_frame(std::span<const std::byte, kFrameHeaderBytes> bytes);
 Result<LaneGreeting> parse_greeting(std::span<const std::byte, kFrameHeaderBytes> bytes);

@@ -47,7 +47,19 @@ TEST(Frame, SurvivesTheWire) {
   tried.stamp = 17;
   FrameHeader bye;
   bye.type = FrameType::bye;
-  for (const FrameHeader& header : {data_frame(), ack, fence, trial, tried, bye}) {
+  FrameHeader checked = data_frame();
+  checked.is_checked = true;
+  checked.checksum = 0xfedcba98;
+  FrameHeader again;
+  again.type = FrameType::again;
+  again.link = {1, 2, 3, 4};
+  again.sequence = 1ull << 40;
+  again.arrived = 3;
+  again.lane = 63;
+  again.lane_epoch = 9;
+  FrameHeader fence_of_corrupted = fence;
+  fence_of_corrupted.is_corrupted = true;
+  for (const FrameHeader& header : {data_frame(), checked, ack, fence, fence_of_corrupted, trial, tried, again, bye}) {
     const auto parsed = parse_frame(encode(header));
     ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
     EXPECT_EQ(*parsed, header);
@@ -80,24 +92,44 @@ TEST(Frame, RefusesWhatBreaksALimit) {
 
   FrameBytes wrong_magic = encode(data_frame());
   wrong_magic[0] ^= std::byte{1};
-  EXPECT_FALSE(parse_frame(wrong_magic).has_value());
+  seal(wrong_magic);
+  EXPECT_EQ(parse_frame(wrong_magic).error().code, ErrorCode::refused);
 
   FrameBytes wrong_type = encode(data_frame());
   for (const unsigned type : {0u, 10u, 255u}) {
     wrong_type[3] = static_cast<std::byte>(type);
-    EXPECT_FALSE(parse_frame(wrong_type).has_value()) << type;
+    seal(wrong_type);
+    EXPECT_EQ(parse_frame(wrong_type).error().code, ErrorCode::refused) << type;
   }
 
   FrameHeader ack;
   ack.type = FrameType::ack;
   FrameBytes ack_with_payload = encode(ack);
   put(ack_with_payload, 8, 1);
-  EXPECT_FALSE(parse_frame(ack_with_payload).has_value());
+  seal(ack_with_payload);
+  EXPECT_EQ(parse_frame(ack_with_payload).error().code, ErrorCode::refused);
 
   FrameHeader fence;
   fence.type = FrameType::fence;
   fence.lane = kLaneLimit;
   EXPECT_FALSE(parse_frame(encode(fence)).has_value());
+  FrameHeader again;
+  again.type = FrameType::again;
+  again.lane = kLaneLimit;
+  EXPECT_FALSE(parse_frame(encode(again)).has_value());
+}
+
+TEST(Frame, IsCorruptedWhicheverOfItsBitsIsFlipped) {
+  for (unsigned bit = 0; bit < 8 * kFrameHeaderBytes; ++bit) {
+    FrameBytes bytes = encode(data_frame());
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    const auto parsed = parse_frame(bytes);
+    ASSERT_FALSE(parsed.has_value()) << bit;
+    EXPECT_EQ(parsed.error().code, ErrorCode::corrupted) << bit;
+    FrameBytes greeting = encode(LaneGreeting{FrameType::hello, 2, 5, ProcessId::random(), ProcessId::random()});
+    greeting[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_FALSE(parse_greeting(greeting).has_value()) << bit;
+  }
 }
 
 TEST(Frame, RandomBytesNeverParseToMoreThanTheLimits) {
@@ -107,6 +139,7 @@ TEST(Frame, RandomBytesNeverParseToMoreThanTheLimits) {
     FrameBytes bytes = encode(data_frame());
     for (unsigned change = random() % 4; change > 0; --change)
       bytes[3 + random() % 61] = static_cast<std::byte>(random());
+    seal(bytes);
     const auto parsed = parse_frame(bytes);
     if (!parsed) continue;
     ++parsed_frames;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "monitor/layout.hpp"
-#include "transport/link_state.hpp"
 
 namespace tutti {
 namespace {
@@ -13,6 +12,8 @@ namespace {
 constexpr std::size_t kAwaitedLimit = 1 << 16;
 // A closed link that is forgotten matters only if its close frame was lost, too.
 constexpr std::size_t kClosedLimit = 1 << 12;
+
+LaneKey key_of(const Lane& lane) { return tutti::key_of(lane.index(), lane.epoch()); }
 
 }  // namespace
 
@@ -107,7 +108,7 @@ void Inbound::send_close(Lane& lane, const LinkId& id) {
 void Inbound::lane_lost(const Lane& lane) {
   if (latest_ == &lane) latest_ = nullptr;
   ack_may_be_lost_ = true;
-  for (const auto& [id, link] : links_) link->state.abandon(lane.index());
+  for (const auto& [id, link] : links_) link->state.abandon(key_of(lane));
 }
 
 void Inbound::resend_acks() {
@@ -117,8 +118,19 @@ void Inbound::resend_acks() {
 }
 
 void Inbound::ack_all(Lane& lane) {
-  for (const auto& [id, link] : links_)
+  for (const auto& [id, link] : links_) {
     if (link->opened) send_ack(*link, lane);
+    for (const auto& chunk : link->state.corrupted()) ask_again(*link, chunk, lane);
+  }
+}
+
+void Inbound::ask_again(const Link& link, const LinkReceiver::Corrupted& chunk, Lane& lane) {
+  FrameHeader header = header_for(lane, FrameType::again, link.id);
+  header.sequence = chunk.sequence;
+  header.arrived = chunk.times;
+  header.lane = static_cast<std::uint32_t>(chunk.lane);
+  header.lane_epoch = static_cast<std::uint32_t>(chunk.lane >> 32);
+  lane.post(header, nullptr, true);
 }
 
 Result<std::byte*> Inbound::begin(Lane& lane, const FrameHeader& header) {
@@ -126,20 +138,23 @@ Result<std::byte*> Inbound::begin(Lane& lane, const FrameHeader& header) {
   if (header.type != FrameType::data) return nullptr;
   const auto found = links_.find(header.link);
   if (found == links_.end()) return nullptr;  // closed since
-  return found->second->state.begin(lane.index(), header);
+  return found->second->state.begin(key_of(lane), header);
 }
 
-void Inbound::on_data(Lane& lane, const FrameHeader& header) {
+Receipt Inbound::on_data(Lane& lane, const FrameHeader& header) {
   const auto found = links_.find(header.link);
   if (found == links_.end()) {
     if (closed_.contains(header.link)) send_close(lane, header.link);
-    return;
+    return {};
   }
   Link& link = *found->second;
-  link.state.complete(lane.index(), header.sequence);
+  const Receipt receipt = link.state.complete(key_of(lane), header.sequence);
+  if (receipt.times_corrupted != 0)
+    ask_again(link, {header.sequence, key_of(lane), receipt.times_corrupted}, lanes_.best());
   link.record->transferred.set(link.state.received());
   if (!link.touched) touched_.push_back(&link);
   link.touched = true;
+  return receipt;
 }
 
 Status Inbound::on_open(Lane& lane, const LinkId& id) {

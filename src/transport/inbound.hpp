@@ -9,6 +9,7 @@
 
 #include "transport/lane_pool.hpp"
 #include "transport/link.hpp"
+#include "transport/link_state.hpp"
 #include "transport/peer_context.hpp"
 
 namespace tutti {
@@ -22,11 +23,12 @@ class Inbound {
 
   /// The lane is closed; what it was delivering has not come.
   void lane_lost(const Lane& lane);
-  /// Sends the acknowledgements again that a lost lane may not have delivered, as soon as there is a lane.
+  /// Sends the acknowledgements and requests again that a lost lane may not have delivered, as soon as there is a lane.
   void resend_acks();
   /// Returns where the payload of a frame goes; null: nowhere.
   Result<std::byte*> begin(Lane& lane, const FrameHeader& header);
-  void on_data(Lane& lane, const FrameHeader& header);
+  /// A chunk that came corrupted is asked for again.
+  Receipt on_data(Lane& lane, const FrameHeader& header);
   Status on_open(Lane& lane, const LinkId& id);
   void on_close(const LinkId& id);
   /// The lane named there is out of use at this end: reports what has come, and then that the lane is fenced.
@@ -45,6 +47,7 @@ class Inbound {
   void ack_all(Lane& lane);
   void send_ack(Link& link, Lane& lane);
   void send_close(Lane& lane, const LinkId& id);
+  void ask_again(const Link& link, const LinkReceiver::Corrupted& chunk, Lane& lane);
 
   PeerContext& context_;
   LanePool& lanes_;

@@ -59,6 +59,12 @@ std::vector<std::shared_ptr<Lane>> LanePool::remove_all(const std::string& why) 
   return lanes;
 }
 
+bool LanePool::has_others(const LaneEntry& entry) const {
+  return std::any_of(live_.begin(), live_.end(), [&](const LaneEntry* other) {
+    return other != &entry && other->slot.state() == LaneState::healthy;
+  });
+}
+
 void LanePool::judge(double now, const std::function<void(Lane&, double)>& on_dead) {
   suspects_ = 0;
   for (LaneEntry* const each : std::vector(live_)) {
@@ -66,10 +72,7 @@ void LanePool::judge(double now, const std::function<void(Lane&, double)>& on_de
     const Silence silence = each->live->silence(now);
     context_.looks_soon = context_.looks_soon || silence.seconds > 0;
     const LaneState before = each->slot.state();
-    const bool others = std::any_of(live_.begin(), live_.end(), [&](const LaneEntry* other) {
-      return other != each && other->slot.state() == LaneState::healthy;
-    });
-    const bool dead = each->slot.silent(silence, others);
+    const bool dead = each->slot.silent(silence, has_others(*each));
     const LaneState state = each->slot.state();
     if (state != before) context_.note(state == LaneState::suspect ? "suspect" : "heard again");
     if (state == LaneState::suspect) ++suspects_;

@@ -76,6 +76,8 @@ class LanePool {
   /// Sends something on lanes on which nothing came for a while: only what was sent can go unanswered.
   void probe(double now);
   void record_states();
+  /// Returns whether a lane other than this one is healthy.
+  bool has_others(const LaneEntry& entry) const;
 
   // Choice. best() and answer() need a lane.
   /// Return the lane for what must come through.
@@ -107,6 +109,14 @@ class LanePool {
     if (shares_.may_want_trials(now)) post_trials(now);
   }
   void on_tried(const FrameHeader& header);
+  /// A chunk that came on the lane had its checksum.
+  void count_checked(LaneEntry& entry) {
+    if (watch_) LaneWatch::count_checked(entry.watch);
+  }
+  /// `what` happened is told in a sentence.
+  void count_corrupted(LaneEntry& entry, LaneWatch::Corruption kind, const std::string& what) {
+    if (watch_) watch_->corrupted(entry.watch, kind, context_.now(), what);
+  }
 
  private:
   bool is_trusted(const LaneEntry& entry) const;

@@ -42,6 +42,7 @@ void LaneSlot::up(double now, std::uint32_t epoch) {
   change(LaneState::healthy, now);
   epoch_ = epoch;
   was_up_ = true;
+  corruptions_ = 0;
   pause_.reset();
   absences_ = 0;
 }
@@ -76,6 +77,14 @@ bool LaneSlot::silent(const Silence& silence, bool others) {
   if (silence.way == Silence::Way::open) limit = times_->dead_open;
   if (silence.way == Silence::Way::shut && others) limit = times_->dead_shut;
   return state_ == LaneState::suspect && seconds >= limit;
+}
+
+bool LaneSlot::corrupted(double now, bool others) {
+  if (corruptions_ == 0 || now - corrupted_since_ > times_->corrupting) {
+    corruptions_ = 0;
+    corrupted_since_ = now;
+  }
+  return ++corruptions_ > times_->corruptions && others;
 }
 
 double LaneSlot::due(bool alone) const {

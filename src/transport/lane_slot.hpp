@@ -7,7 +7,8 @@
 //      │                     ▼
 //   held down ◀─fenced─── dead
 //
-// A lane is lost by an error of its socket, by its port's carrier, or by silence: what was sent on it went unanswered.
+// A lane is lost by an error of its socket, by its port's carrier, by silence: what was sent on it went unanswered, or
+// because it corrupts what it carries again and again, while another lane does not.
 // It then stays down for a time that doubles while the lane does not last, and is tried again for ever. While no other
 // lane carries anything there is no such hold: it is tried at once, then after pauses that grow. Only the end that
 // dials tries; the other one is told.
@@ -33,7 +34,9 @@ struct LaneTimes {
   double longest_pause = 0.2;
   double first_urgent = 0.01;  // seconds after the loss of the only lane that did not last; 0 after one that did
   double longest_urgent = 0.1;
-  double probe = 0.5;  // seconds without a word until a lane is probed, where something is awaited from the peer
+  double probe = 0.5;        // seconds without a word until a lane is probed, where something is awaited from the peer
+  double corrupting = 10.0;  // seconds in which it may corrupt so many chunks, where there are others:
+  int corruptions = 2;
 };
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -73,6 +76,8 @@ class LaneSlot {
   void fenced(double now);
   /// What was sent has gone unanswered. True: give it up. `others`: there is a healthy lane to go to.
   bool silent(const Silence& silence, bool others);
+  /// A chunk came corrupted. True: give it up. `others`: as with silent().
+  bool corrupted(double now, bool others);
 
   /// When dial() is due; kNever while it is not on us, or under way. `alone`: no other lane carries anything.
   double due(bool alone) const;
@@ -105,6 +110,8 @@ class LaneSlot {
   double retry_at_;       // and where it is not
   int absences_ = 0;
   double absent_since_ = 0;
+  int corruptions_ = 0;  // since the time that follows
+  double corrupted_since_ = 0;
 };
 
 }  // namespace tutti

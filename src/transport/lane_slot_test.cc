@@ -53,6 +53,20 @@ TEST(LaneSlot, SilenceMakesItSuspectAndThenDead) {
   EXPECT_TRUE(slot.silent({kTimes.dead}, true));
 }
 
+TEST(LaneSlot, IsGivenUpIfItCorruptsAgainAndAgainBesideOthers) {
+  LaneSlot slot(kTimes, true, 0);
+  slot.up(0, slot.dial(0));
+  EXPECT_FALSE(slot.corrupted(1, true));
+  EXPECT_FALSE(slot.corrupted(1 + kTimes.corrupting, true));
+  EXPECT_FALSE(slot.corrupted(2 + kTimes.corrupting, true)) << "it is long since the first";
+  EXPECT_FALSE(slot.corrupted(3 + kTimes.corrupting, true));
+  EXPECT_TRUE(slot.corrupted(4 + kTimes.corrupting, true));
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(slot.corrupted(5 + kTimes.corrupting, false)) << "there is no other";
+  slot.lost(20, "corrupted");
+  slot.up(21, slot.dial(20));
+  EXPECT_FALSE(slot.corrupted(21, true)) << "a new incarnation";
+}
+
 TEST(LaneSlot, HowLongSilenceIsBorneDependsOnTheWayAndOnOtherLanes) {
   using Way = Silence::Way;
   const auto borne = [](Way way, bool others) {

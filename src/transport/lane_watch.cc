@@ -102,6 +102,22 @@ void LaneWatch::forget(WatchedLane& each) {
   settle(each, 1);
 }
 
+void LaneWatch::corrupted(WatchedLane& each, Corruption kind, double now, const std::string& what) {
+  monitor::Event event;
+  event.kind = monitor::EventKind::lane_corrupted;
+  event.at = static_cast<std::uint64_t>(now * options_.monitor.stamps_per_second);
+  event.text = what;
+  if (each.record != nullptr) {
+    monitor::LaneRecord& record = *each.record;
+    if (kind == Corruption::frame_here) record.corrupted_chunks.add(1);
+    if (kind == Corruption::chunk_there) record.returned_chunks.add(1);
+    record.corrupted_at.set(event.at);
+    event.values[0] = static_cast<double>(record.corrupted_chunks.get());
+    event.values[1] = static_cast<double>(record.returned_chunks.get());
+  }
+  report(each, event);
+}
+
 void LaneWatch::settle(WatchedLane& each, std::uint64_t chunks) {
   if (chunks == 0) return;
   each.outstanding -= chunks;

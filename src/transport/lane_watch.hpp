@@ -57,6 +57,13 @@ class LaneWatch {
   /// Judges all that an acknowledgement completed.
   void judge(double now);
   void forget(WatchedLane& each);
+  /// A chunk that came on the lane was compared with its checksum.
+  static void count_checked(WatchedLane& each) {
+    if (each.record != nullptr) each.record->checked_chunks.add(1);
+  }
+  /// What came corrupted: a frame at this end; a chunk at the other one; something for which that gave the lane up.
+  enum class Corruption : std::uint8_t { frame_here, chunk_there, lane_there };
+  void corrupted(WatchedLane& each, Corruption kind, double now, const std::string& what);
 
   /// Returns whether some chunk is awaited. Any thread.
   bool is_busy() const { return outstanding_.load(std::memory_order_relaxed) != 0; }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/crc32c.hpp"
+
 namespace tutti {
 namespace {
 
@@ -103,6 +105,16 @@ std::vector<std::uint64_t> LinkSender::unacked_on(LaneKey lane) const {
   return open;
 }
 
+Result<bool> LinkSender::returned(std::uint64_t sequence, LaneKey lane, std::uint64_t times) {
+  if (sequence >= posted())
+    return fail(ErrorCode::refused, fmt::format("chunk {} was asked for again but not sent", sequence));
+  if (sequence < acked()) return false;
+  Chunk& chunk = chunks_[sequence];
+  if (chunk.acked || !chunk.transmitted || chunk.lane != lane || times <= chunk.returned) return false;
+  chunk.returned = times;
+  return true;
+}
+
 void LinkSender::resent(std::uint64_t sequence, LaneKey lane, double now) {
   chunks_[sequence].lane = lane;
   chunks_[sequence].posted_at = now;
@@ -148,7 +160,7 @@ void LinkReceiver::release() {
   update_grant();
 }
 
-Result<std::byte*> LinkReceiver::begin(std::uint32_t lane, const FrameHeader& header) {
+Result<std::byte*> LinkReceiver::begin(LaneKey lane, const FrameHeader& header) {
   const std::uint64_t sequence = header.sequence;
   if (header.bytes > limits_.chunk_limit)
     return fail(ErrorCode::refused, fmt::format("{} sent a chunk of {} bytes; the limit is {}", header.link.to_string(),
@@ -181,6 +193,8 @@ Result<std::byte*> LinkReceiver::begin(std::uint32_t lane, const FrameHeader& he
   slot.state = State::arriving;
   ++arriving_;
   slot.wants_ack = header.wants_ack;
+  slot.is_checked = header.is_checked && !slot.mismatched;
+  slot.checksum = header.checksum;
   return landing;
 }
 
@@ -221,11 +235,25 @@ void LinkReceiver::land(Slot& slot) {
   free_staging(slot);
 }
 
-void LinkReceiver::complete(std::uint32_t lane, std::uint64_t sequence) {
-  if (!slots_.holds(sequence)) return;
+bool LinkReceiver::is_intact(const Slot& slot) {
+  if (!slot.is_checked) return true;
+  const std::byte* const data = slot.held != 0 ? slot.staging.get() : slot.landing;
+  return crc32c({data, data != nullptr ? slot.came_bytes : 0}) == slot.checksum;
+}
+
+Receipt LinkReceiver::complete(LaneKey lane, std::uint64_t sequence) {
+  if (!slots_.holds(sequence)) return {};
   Slot& slot = slots_[sequence];
   // A copy that came while another lane was still delivering was thrown away.
-  if (slot.state != State::arriving || slot.lane != lane) return;
+  if (slot.state != State::arriving || slot.lane != lane) return {};
+  const bool is_checked = slot.is_checked;
+  if (!is_intact(slot)) {
+    ++slot.times_corrupted;
+    drop(sequence);
+    update_grant();
+    return {is_checked, slot.times_corrupted};
+  }
+  slot.times_corrupted = 0;
   slot.state = State::received;
   --arriving_;
   ack_wanted_ = ack_wanted_ || slot.wants_ack;
@@ -239,22 +267,36 @@ void LinkReceiver::complete(std::uint32_t lane, std::uint64_t sequence) {
   }
   while (slots_.holds(received_) && slots_[received_].state == State::received)
     received_cost_ += chunk_cost(slots_[received_++].came_bytes);
+  return {is_checked, 0};
 }
 
-void LinkReceiver::abandon(std::uint32_t lane) {
-  for (std::uint64_t sequence = slots_.first(); sequence != slots_.end(); ++sequence) {
-    Slot& slot = slots_[sequence];
-    if (slot.state != State::arriving || slot.lane != lane) continue;
-    free_staging(slot);
-    slot.state = State::absent;
-    --arriving_;
-    slot.mismatched = false;
-    if (sequence < granted_ && slot.landing != nullptr) {
-      needed_ -= slot.need;
-      slot.need = 0;
-    }
+std::vector<LinkReceiver::Corrupted> LinkReceiver::corrupted() const {
+  std::vector<Corrupted> found;
+  for (std::uint64_t sequence = received_; sequence < slots_.end(); ++sequence) {
+    const Slot& slot = slots_[sequence];
+    if (slot.state == State::absent && slot.times_corrupted != 0)
+      found.push_back({sequence, slot.lane, slot.times_corrupted});
   }
+  return found;
+}
+
+void LinkReceiver::abandon(LaneKey lane) {
+  for (std::uint64_t sequence = slots_.first(); sequence != slots_.end(); ++sequence)
+    if (slots_[sequence].state == State::arriving && slots_[sequence].lane == lane) drop(sequence);
   update_grant();
+}
+
+// What was arriving has not come. update_grant() follows.
+void LinkReceiver::drop(std::uint64_t sequence) {
+  Slot& slot = slots_[sequence];
+  free_staging(slot);
+  slot.state = State::absent;
+  --arriving_;
+  slot.mismatched = false;
+  if (sequence < granted_ && slot.landing != nullptr) {
+    needed_ -= slot.need;
+    slot.need = 0;
+  }
 }
 
 // The grant walks over what is expected as long as its staging fits in the window; past the last expected chunk, what

@@ -13,6 +13,10 @@
 //
 // A lost lane. The receiver abandons what the lane was delivering; only after that, the sender sends what the lane had
 // not brought over by another one.
+//
+// A corrupted chunk. A chunk that does not have its checksum counts as not come, and the receiver asks for it again.
+// The request names the lane that brought it and how often it came so. It is repeated if a lane is lost that may have
+// carried it; one that is late asks for nothing that is under way.
 #pragma once
 
 #include <cstddef>
@@ -61,6 +65,7 @@ class LinkSender {
     LaneKey lane = 0;
     double posted_at = 0;           // seconds, where it was measured
     double refused = 0;             // likewise: for how long there was no credit until then, for all chunks so far
+    std::uint64_t returned = 0;     // times it came corrupted and was sent again for that
     bool transmitted = false;       // on the lane it is bound for
     bool transmitted_once = false;  // on a lane that was lost since
     bool acked = false;
@@ -101,6 +106,9 @@ class LinkSender {
   /// Chunks whose fate on this incarnation of a lane, or one before, is open, in order; each is to be sent again by
   /// resent() and a lane that lives.
   std::vector<std::uint64_t> unacked_on(LaneKey lane) const;
+  /// The chunk came corrupted on this lane, so many times by now. Returns whether it is to be sent again: not if it is
+  /// on its way, or has come. An error: it was never sent.
+  Result<bool> returned(std::uint64_t sequence, LaneKey lane, std::uint64_t times);
   void resent(std::uint64_t sequence, LaneKey lane, double now);
 
   std::uint64_t posted() const { return chunks_.end(); }
@@ -121,6 +129,12 @@ class LinkSender {
   std::size_t copied_ = 0;    // bytes held in copies
 };
 
+/// What became of a chunk whose payload is here whole.
+struct Receipt {
+  bool is_checked = false;            // against its checksum
+  std::uint32_t times_corrupted = 0;  // in a row, now for the last time; 0: it was received, or dropped
+};
+
 class LinkReceiver {
  public:
   explicit LinkReceiver(const LinkLimits& limits) : limits_(limits), granted_credit_(limits.window) {}
@@ -131,11 +145,19 @@ class LinkReceiver {
 
   /// A data frame begins to arrive on `lane`: where its payload goes, or null where it must be thrown away (it came
   /// before, is not what is expected, or is empty). An error: the sender broke the rules.
-  Result<std::byte*> begin(std::uint32_t lane, const FrameHeader& header);
-  /// The payload that began on this lane is here whole.
-  void complete(std::uint32_t lane, std::uint64_t sequence);
+  Result<std::byte*> begin(LaneKey lane, const FrameHeader& header);
+  /// The payload that began on this lane is here whole. If it is corrupted, it has not come.
+  Receipt complete(LaneKey lane, std::uint64_t sequence);
   /// The lane is lost: what it had begun to deliver has not come.
-  void abandon(std::uint32_t lane);
+  void abandon(LaneKey lane);
+
+  /// Chunks that came corrupted and have not begun to come again.
+  struct Corrupted {
+    std::uint64_t sequence = 0;
+    LaneKey lane = 0;  // that brought it
+    std::uint32_t times = 0;
+  };
+  std::vector<Corrupted> corrupted() const;
 
   /// Whether the sender should hear from us now. `settled`: nothing more of this link is on its way in at the moment.
   bool owes_acknowledgement(bool settled) const;
@@ -157,7 +179,10 @@ class LinkReceiver {
     bool is_expected = false;
     bool mismatched = false;  // what came is not what was expected; nothing of it was kept
     bool wants_ack = false;
-    std::uint32_t lane = 0;
+    bool is_checked = false;
+    std::uint32_t checksum = 0;
+    std::uint32_t times_corrupted = 0;
+    LaneKey lane = 0;  // that delivers it, or did last
     std::byte* landing = nullptr;
     std::uint32_t bytes = 0;  // expected
     OperationTag tag;
@@ -169,6 +194,8 @@ class LinkReceiver {
   };
 
   Result<std::byte*> stage(Slot& slot);
+  static bool is_intact(const Slot& slot);
+  void drop(std::uint64_t sequence);
   void free_staging(Slot& slot);
   void land(Slot& slot);
   void update_grant();

@@ -4,6 +4,9 @@
 
 #include <cstring>
 
+#include "base/crc32c.hpp"
+#include "transport/checksums.hpp"
+
 namespace tutti {
 namespace {
 
@@ -203,6 +206,124 @@ TEST(LinkReceiver, KnowsThatAChunkIsOnItsWayWhileItIsHereInPart) {
   EXPECT_TRUE(receiver.is_arriving()) << "chunk 1, on another lane";
   receiver.abandon(1);
   EXPECT_FALSE(receiver.is_arriving());
+}
+
+// A chunk with the checksum of bytes that are all its number.
+FrameHeader checked(std::uint64_t sequence, std::size_t bytes) {
+  const std::vector<std::byte> right(bytes, static_cast<std::byte>(sequence));
+  FrameHeader header = data(sequence, bytes);
+  header.is_checked = true;
+  header.checksum = crc32c(right);
+  return header;
+}
+
+// Delivers it with so many wrong bits.
+Receipt deliver_checked(LinkReceiver& receiver, std::uint64_t sequence, std::size_t bytes, int wrong,
+                        LaneKey lane = key_of(0, 1)) {
+  const auto landing = receiver.begin(lane, checked(sequence, bytes));
+  EXPECT_TRUE(landing.has_value());
+  if (!landing || *landing == nullptr) return {};
+  std::memset(*landing, static_cast<int>(sequence), bytes);
+  for (int bit = 0; bit < wrong; ++bit) (*landing)[static_cast<std::size_t>(bit) * 3] ^= std::byte{64};
+  return receiver.complete(lane, sequence);
+}
+
+TEST(LinkReceiver, AChunkThatIsCorruptedHasNotComeUntilItComesIntact) {
+  for (const bool lands : {true, false}) {
+    LinkReceiver receiver(limits_of(100, 1000));
+    std::byte landing[100] = {};
+    receiver.expect(lands ? landing : nullptr, 100, kTag);
+    const Acknowledgement before = receiver.acknowledge();
+    for (std::uint32_t times = 1; times <= 20; ++times) {
+      const Receipt receipt = deliver_checked(receiver, 0, 100, 1 + static_cast<int>(times % 3));
+      EXPECT_TRUE(receipt.is_checked);
+      EXPECT_EQ(receipt.times_corrupted, times);
+      EXPECT_FALSE(receiver.poll().has_value());
+      EXPECT_EQ(receiver.acknowledge(), before) << "it is not acknowledged, and costs no credit";
+      EXPECT_EQ(receiver.staged(), 0u);
+      ASSERT_EQ(receiver.corrupted().size(), 1u);
+      EXPECT_EQ(receiver.corrupted()[0].lane, key_of(0, 1));
+    }
+    ASSERT_NE(receiver.begin(key_of(1, 1), checked(0, 100)).value(), nullptr);
+    EXPECT_TRUE(receiver.corrupted().empty()) << "it is on its way";
+    receiver.abandon(key_of(1, 1));
+    const Receipt receipt = deliver_checked(receiver, 0, 100, 0);
+    EXPECT_TRUE(receipt.is_checked);
+    EXPECT_EQ(receipt.times_corrupted, 0u);
+    EXPECT_TRUE(receiver.corrupted().empty());
+    ASSERT_TRUE(receiver.poll().has_value());
+    receiver.release();
+    EXPECT_EQ(receiver.acknowledge().received, 1u);
+  }
+}
+
+TEST(LinkReceiver, ChunksWithoutChecksumAreTakenAsTheyCome) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  std::byte landing[100] = {};
+  receiver.expect(landing, 100, kTag);
+  FrameHeader unchecked = checked(0, 100);
+  unchecked.is_checked = false;
+  ASSERT_NE(receiver.begin(0, unchecked).value(), nullptr);
+  const Receipt receipt = receiver.complete(0, 0);
+  EXPECT_FALSE(receipt.is_checked);
+  EXPECT_TRUE(receiver.poll().has_value());
+}
+
+TEST(LinkReceiver, AChunkThatCameEarlyIsCheckedInStagingThoughItsLandingIsKnownMeanwhile) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  std::byte* const staging = receiver.begin(0, checked(0, 100)).value();
+  ASSERT_NE(staging, nullptr);
+  std::byte landing[100] = {};
+  receiver.expect(landing, 100, kTag);
+  std::memset(staging, 0, 100);
+  staging[99] = std::byte{1};
+  EXPECT_EQ(receiver.complete(0, 0).times_corrupted, 1u);
+  EXPECT_EQ(deliver_checked(receiver, 0, 100, 0).times_corrupted, 0u);
+  EXPECT_EQ(receiver.poll()->data, landing);
+}
+
+TEST(LinkReceiver, EmptyChunksAreChecked) {
+  LinkReceiver receiver(limits_of(100, 1000));
+  receiver.expect(nullptr, 0, kTag);
+  ASSERT_TRUE(receiver.begin(0, checked(0, 0)).has_value());
+  const Receipt receipt = receiver.complete(0, 0);
+  EXPECT_TRUE(receipt.is_checked);
+  EXPECT_EQ(receipt.times_corrupted, 0u);
+}
+
+TEST(LinkSender, SendsAChunkAgainOnlyIfItsLastWayCorruptedIt) {
+  Sender sender(limits_of(1000, 4000));
+  sender.send(1000, 0);
+  sender.send(1000, 1);
+  EXPECT_FALSE(sender.state.returned(1, 0, 1).value()) << "it went another way";
+  EXPECT_FALSE(sender.state.returned(2, 1, 1).has_value()) << "it was never sent";
+  EXPECT_TRUE(sender.state.returned(1, 1, 1).value());
+  sender.state.resent(1, 1, 0);
+  EXPECT_FALSE(sender.state.returned(1, 1, 2).value()) << "it waits to be sent";
+  sender.state.transmitted(1);
+  EXPECT_FALSE(sender.state.returned(1, 1, 1).value()) << "it was sent again for that";
+  EXPECT_TRUE(sender.state.returned(1, 1, 2).value());
+  ASSERT_TRUE(sender.state.acknowledge({1, 0, 0}, sender.completed).has_value());
+  EXPECT_FALSE(sender.state.returned(0, 0, 1).value()) << "it has come";
+}
+
+TEST(Checksums, AreReadByName) {
+  EXPECT_EQ(parse_checksums("off"), Checksums::off);
+  EXPECT_EQ(parse_checksums("sampled"), Checksums::sampled);
+  EXPECT_EQ(parse_checksums("all"), Checksums::all);
+  EXPECT_FALSE(parse_checksums("some").has_value());
+  EXPECT_FALSE(parse_checksums("").has_value());
+}
+
+// Whatever the period of a job, each of its chunks has its turn, and about one in 64 is sampled.
+TEST(Checksums, SamplesAreNotInStepWithAnything) {
+  for (std::uint64_t period = 1; period <= 130; ++period)
+    for (const std::uint64_t chunk : {std::uint64_t{0}, period / 2, period - 1}) {
+      int sampled = 0;
+      for (std::uint64_t turn = 0; turn < 6400; ++turn)
+        if (is_sampled(0x1234567, turn * period + chunk)) ++sampled;
+      EXPECT_NEAR(sampled, 100, 30) << "chunk " << chunk << " of " << period;
+    }
 }
 
 TEST(LinkReceiver, GrantsItsWindowAndWhatHasALanding) {

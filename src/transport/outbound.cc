@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/crc32c.hpp"
 #include "monitor/layout.hpp"
 
 namespace tutti {
 
 /// The sender state of a link. It outlives the link while copies of its chunks are in flight.
 struct Outbound::Sending {
-  Sending(const LinkId& of, const LinkLimits& limits) : id(of), state(limits) {}
+  Sending(const LinkId& of, const LinkLimits& limits) : id(of), seed(std::hash<LinkId>()(of)), state(limits) {}
 
   LinkId id;
+  std::uint64_t seed;  // of its samples
   LinkSender state;
   bool refused = false;      // a chunk was offered after the peer left
   bool starved = false;      // the chunk offered last waits for credit
@@ -138,13 +140,27 @@ void Outbound::measure_credit(Sending& link) {
   link.starved_since = link.starved ? now : 0;
 }
 
-void Outbound::post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence) {
+bool Outbound::is_checked(const Sending& link, std::uint64_t sequence, bool again) const {
+  switch (context_.options.checksums) {
+    case Checksums::off:
+      return false;
+    case Checksums::sampled:
+      return again || is_sampled(link.seed, sequence);
+    case Checksums::all:
+      return true;
+  }
+  return true;
+}
+
+void Outbound::post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence, bool again) {
   const LinkSender::Chunk& chunk = link.state.chunk(sequence);
   FrameHeader header = header_for(lane, FrameType::data, link.id);
   header.bytes = chunk.bytes;
   header.tag = chunk.tag;
   header.sequence = sequence;
   header.wants_ack = chunk.copy == nullptr;
+  header.is_checked = is_checked(link, sequence, again);
+  if (header.is_checked) header.checksum = crc32c({chunk.data, chunk.bytes});
   lane.post(header, chunk.data, chunk.copy != nullptr);
 }
 
@@ -178,9 +194,9 @@ void Outbound::ask_for_acknowledgements() {
     if (link->state.acked() != link->state.posted()) announce(id, FrameType::open);
 }
 
-void Outbound::lane_lost(const Lane& lane) {
+void Outbound::lane_lost(const Lane& lane, bool is_corrupted) {
   std::erase_if(lost_, [&](const LostLane& each) { return each.index == lane.index(); });
-  lost_.push_back({lane.index(), lane.epoch()});
+  lost_.push_back({lane.index(), lane.epoch(), is_corrupted});
   if (lanes_.empty()) return;
   // The lane just lost may have carried requests to fence others, and links' openings.
   for (const LostLane& each : lost_) ask_to_fence(each);
@@ -193,6 +209,7 @@ void Outbound::ask_to_fence(const LostLane& lost) {
   FrameHeader header = header_for(lane, FrameType::fence);
   header.lane = lost.index;
   header.lane_epoch = lost.epoch;
+  header.is_corrupted = lost.is_corrupted;
   lane.post(header, nullptr, true);
 }
 
@@ -209,16 +226,32 @@ bool Outbound::on_fenced(const FrameHeader& header) {
 
 void Outbound::resend(const LostLane& lost) {
   for (const auto& [id, link] : links_)
-    for (const std::uint64_t sequence : link->state.unacked_on(key_of(lost.index, lost.epoch))) {
-      const LinkSender::Chunk& chunk = link->state.chunk(sequence);
-      const bool copied = chunk.copy != nullptr;
-      const double now = copied ? 0 : context_.now();
-      LaneEntry* const roomy = lanes_.choose(chunk.load(), copied);
-      LaneEntry& lane = roomy != nullptr ? *roomy : lanes_.best_entry();
-      link->state.resent(sequence, lane.key(), now);
-      if (!copied) lanes_.post(lane, chunk.bytes, false, now);
-      post_chunk(*lane.live, *link, sequence);
-    }
+    for (const std::uint64_t sequence : link->state.unacked_on(key_of(lost.index, lost.epoch)))
+      send_again(*link, sequence);
+}
+
+void Outbound::send_again(Sending& link, std::uint64_t sequence) {
+  const LinkSender::Chunk& chunk = link.state.chunk(sequence);
+  const bool copied = chunk.copy != nullptr;
+  const double now = copied ? 0 : context_.now();
+  LaneEntry* const roomy = lanes_.choose(chunk.load(), copied);
+  LaneEntry& lane = roomy != nullptr ? *roomy : lanes_.best_entry();
+  link.state.resent(sequence, lane.key(), now);
+  if (!copied) lanes_.post(lane, chunk.bytes, false, now);
+  post_chunk(*lane.live, link, sequence, true);
+}
+
+Result<bool> Outbound::on_again(const FrameHeader& header) {
+  const auto found = links_.find(header.link);
+  if (found == links_.end()) return false;  // closed since
+  Sending& link = *found->second;
+  const LaneKey lane = key_of(header.lane, header.lane_epoch);
+  const auto wanted = link.state.returned(header.sequence, lane, header.arrived);
+  if (!wanted || !*wanted) return wanted;
+  // What it took on that lane shows nothing.
+  lanes_.complete({lane, link.state.chunk(header.sequence).load()}, 0, 0);
+  send_again(link, header.sequence);
+  return true;
 }
 
 void Outbound::on_close(const LinkId& id) {

@@ -1,6 +1,6 @@
 // The links from this process to a peer, on the lanes of a LanePool. When a lane is lost, the receiver is asked to
-// fence it, and what had not come over is sent again on others. Part of a Peer and guarded by its mutex; open() and the
-// links take it.
+// fence it, and what had not come over is sent again on others; so is a chunk that the receiver found corrupted. Part
+// of a Peer and guarded by its mutex; open() and the links take it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Outbound {
 
   /// A lane was added to the pool, or taken from it.
   void lane_up();
-  void lane_lost(const Lane& lane);
+  void lane_lost(const Lane& lane, bool is_corrupted);
   /// Returns whether the caller's memory is held for want of an acknowledgement, or a chunk waits for credit.
   bool awaits() const;
   /// Returns whether every chunk that was sent has come, also those of links that are closed.
@@ -40,6 +40,8 @@ class Outbound {
   Status on_ack(const FrameHeader& header);
   /// Returns false if nobody asked for this fence.
   bool on_fenced(const FrameHeader& header);
+  /// A chunk came corrupted. Returns whether it was sent again: it may have been already.
+  Result<bool> on_again(const FrameHeader& header);
 
  private:
   class Link;
@@ -47,6 +49,7 @@ class Outbound {
   struct LostLane {
     std::uint32_t index;
     std::uint32_t epoch;
+    bool is_corrupted;
   };
 
   bool send(Sending& link, const std::byte* data, std::size_t bytes, OperationTag tag);
@@ -54,9 +57,11 @@ class Outbound {
   void end_if_over(const LinkId& id);
   void announce(const LinkId& id, FrameType type);
   void measure_credit(Sending& link);
-  void post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence);
+  bool is_checked(const Sending& link, std::uint64_t sequence, bool again) const;
+  void post_chunk(Lane& lane, const Sending& link, std::uint64_t sequence, bool again = false);
   void ask_to_fence(const LostLane& lost);
   void resend(const LostLane& lost);
+  void send_again(Sending& link, std::uint64_t sequence);
   void drop_completed();
 
   PeerContext& context_;

@@ -11,6 +11,9 @@ namespace {
 
 constexpr double kAbsentFor = 1.0;   // seconds: a process that is at none of its addresses for so long is gone
 constexpr double kRelayAfter = 0.2;  // seconds without a direct lane
+// As often a chunk may come corrupted in a row. Then its lane is replaced, though it may be the only one: the next one
+// leaves from another port, and may take another path.
+constexpr std::uint32_t kTimesCorrupted = 16;
 
 }  // namespace
 
@@ -64,7 +67,12 @@ void Peer::lane_down(Lane& lane, const Error& why, bool orderly) {
   if (lanes_.empty() && (leaving_ || broke_rules)) return fail(why, leaving_);
   if (orderly) return;
   log::warn("lane {} to {} is lost ({}); {} left", lost->index(), name(), why.message, lanes_.size());
-  outbound_.lane_lost(*lost);
+  const bool is_corrupted = why.code == ErrorCode::corrupted;
+  if (is_corrupted) {
+    context_.note("lane given up because it corrupts");
+    lanes_.count_corrupted(*entry, LaneWatch::Corruption::frame_here, why.message);
+  }
+  outbound_.lane_lost(*lost, is_corrupted);
   inbound_.resend_acks();
 }
 
@@ -119,6 +127,7 @@ double Peer::tick(std::vector<WantedLane>& wanted) {
   if (context_.error) return kNever;
   const double time = now();
   context_.looks_soon = false;
+  corruption_log_.catch_up(time);
   judge(time);
   if (inbound_.awaits() || outbound_.awaits() || goes_through_neighbour()) lanes_.probe(time);
   give_up_unreachable(time);
@@ -190,8 +199,9 @@ Result<std::byte*> Peer::begin(Lane& lane, const FrameHeader& header) { return i
 Status Peer::complete(Lane& lane, const FrameHeader& header) {
   switch (header.type) {
     case FrameType::data:
-      inbound_.on_data(lane, header);
-      return {};
+      return on_data(lane, header);
+    case FrameType::again:
+      return on_again(header);
     case FrameType::open:
       return inbound_.on_open(lane, header.link);
     case FrameType::close:
@@ -225,6 +235,38 @@ Status Peer::complete(Lane& lane, const FrameHeader& header) {
   return tutti::fail(ErrorCode::refused, "a frame out of place");
 }
 
+Status Peer::on_data(Lane& lane, const FrameHeader& header) {
+  const Receipt receipt = inbound_.on_data(lane, header);
+  if (!receipt.is_checked) return {};
+  LaneEntry& entry = lanes_.entry(lane.index());
+  if (receipt.times_corrupted == 0) {
+    lanes_.count_checked(entry);
+    return {};
+  }
+  context_.note("chunk corrupted");
+  const std::string what =
+      fmt::format("chunk {} of {}, {} bytes, came corrupted", header.sequence, header.link.to_string(), header.bytes);
+  const bool again_and_again = entry.slot.corrupted(now(), lanes_.has_others(entry));
+  if (again_and_again || receipt.times_corrupted >= kTimesCorrupted) {
+    context_.note("lane corrupts again and again");
+    return tutti::fail(ErrorCode::corrupted, what + ", not for the first time");
+  }
+  lanes_.count_corrupted(entry, LaneWatch::Corruption::frame_here, what);
+  corruption_log_.warn(fmt::format("lane {} to {}: {}; it is sent again", entry.index, name(), what), now());
+  return {};
+}
+
+Status Peer::on_again(const FrameHeader& header) {
+  const auto sent = outbound_.on_again(header);
+  if (!sent) return tl::unexpected(sent.error());
+  if (!*sent) return {};
+  context_.note("sent again because it came corrupted");
+  const std::string what =
+      fmt::format("chunk {} of {} came corrupted at the peer", header.sequence, header.link.to_string());
+  lanes_.count_corrupted(lanes_.entry(header.lane), LaneWatch::Corruption::chunk_there, what);
+  return {};
+}
+
 Status Peer::on_fence(Lane& lane, const FrameHeader& header) {
   if (lane.index() == header.lane && lane.epoch() <= header.lane_epoch)
     return tutti::fail(ErrorCode::refused, "a lane was named as lost by itself");
@@ -232,6 +274,9 @@ Status Peer::on_fence(Lane& lane, const FrameHeader& header) {
   if (entry.live && entry.live->epoch() <= header.lane_epoch)
     lane_down(*entry.live, tutti::fail(ErrorCode::system, "the peer lost it").value(), false);
   entry.slot.end(header.lane_epoch);
+  if (header.is_corrupted)
+    lanes_.count_corrupted(entry, LaneWatch::Corruption::lane_there,
+                           "the peer gave it up: what came on it was corrupted");
   inbound_.answer_fence(lane, header);
   return {};
 }

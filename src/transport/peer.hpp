@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rate_limited_log.hpp"
 #include "transport/inbound.hpp"
 #include "transport/lane.hpp"
 #include "transport/lane_pool.hpp"
@@ -94,6 +95,8 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   void lane_down(Lane& lane, const Error& why, bool orderly) override;
 
  private:
+  Status on_data(Lane& lane, const FrameHeader& header);
+  Status on_again(const FrameHeader& header);
   Status on_fence(Lane& lane, const FrameHeader& header);
   void judge(double now);
   void give_up_unreachable(double now);
@@ -109,6 +112,7 @@ class Peer final : public LaneOwner, public std::enable_shared_from_this<Peer> {
   double direct_until_ = 0;                  // when there last was another one
   double give_up_at_ = kNever;               // if no lane has ever been up
   bool leaving_ = false;                     // the peer said goodbye on a lane
+  RateLimitedLog corruption_log_;
 };
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "transport/checksums.hpp"
 #include "transport/lane_slot.hpp"
 #include "transport/lane_watch.hpp"
 #include "transport/link_state.hpp"
@@ -17,6 +18,7 @@ namespace tutti {
 struct PeerOptions {
   LinkLimits limits;
   LaneTimes times;
+  Checksums checksums = Checksums::sampled;
   bool only_one_lane = false;     // the first that is up; the others are spares
   std::function<double()> clock;  // seconds; none: time stands still
   /// Asks that tick() be called at that time or before, earlier than it was promised. Called with the mutex held; none:

@@ -30,13 +30,14 @@ class SilentLane final : public Lane {
 FrameHeader plausible(std::uint8_t kind, std::uint8_t number, std::uint8_t size) {
   FrameHeader header;
   constexpr FrameType kTypes[] = {FrameType::data, FrameType::data, FrameType::open, FrameType::ack};
-  header.type = kTypes[kind % 4];
-  header.epoch = 1;
+  header.type = (kind & 0x60) == 0x60 ? FrameType::again : kTypes[kind % 4];
+  header.epoch = header.lane_epoch = 1;
   header.link = {1, 0, 1, 0};
   header.sequence = number;
   header.credit = header.arrived = size;
   header.bytes = header.type == FrameType::data ? size : 0;
   header.tag = {1, static_cast<std::uint32_t>(kind >> 7)};
+  header.is_checked = (kind & 4) != 0;
   return header;
 }
 
@@ -67,6 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (what >= 160 && rest.size() >= kFrameHeaderBytes) {
       std::memcpy(bytes.data(), rest.data(), kFrameHeaderBytes);
       rest = rest.subspan(kFrameHeaderBytes);
+      if (what >= 176) seal(bytes);
     }
     const auto header = parse_frame(bytes);
     if (!header) continue;

@@ -126,6 +126,21 @@ TEST(StatusText, folds_lanes_that_are_well_and_shows_each_where_one_is_not) {
       << dropped;
 }
 
+TEST(StatusText, shows_a_lane_that_corrupted_something) {
+  ProcessView view = process(0, 2);
+  view.lanes = {lane(0), lane(1)};
+  view.lanes[1].checked_chunks = 308;
+  view.lanes[1].corrupted_chunks = 2;
+  view.lanes[1].corrupted_at = kNow - 1;
+  const std::string text = text_of_snapshot(snapshot_of({view}));
+  EXPECT_NE(text.find("10.0.0.1  corrupted: 2 of 310 chunks that were checked"), std::string::npos) << text;
+  EXPECT_NE(text.find("note: rank 0: lane 1 to rank 1 (10.0.0.1): corrupted: 2 of 310 chunks"), std::string::npos)
+      << text;
+  view.lanes[1].corrupted_chunks = 0;
+  view.lanes[1].returned_chunks = 7;
+  EXPECT_NE(text_of_snapshot(snapshot_of({view})).find("corrupted: 7 at the other end"), std::string::npos);
+}
+
 TEST(StatusJson, holds_everything_under_stable_names) {
   Snapshot snapshot = hung_job(2);
   snapshot.processes[0].lanes = {lane(0)};

@@ -165,7 +165,7 @@ void StatusText::lanes_to(const ProcessReport& process, const std::vector<const 
   const auto is_well = [](const LaneReport* each) {
     const LaneView& lane = each->lane;
     const bool starved = lane.condition == Condition::dropped && lane.cause == Cause::sender_starved;
-    return lane.state == "healthy" && (lane.condition == Condition::normal || starved);
+    return lane.state == "healthy" && (lane.condition == Condition::normal || starved) && lane.corrupted_at == 0;
   };
   if (!style_.all && lanes.size() > 1 && std::all_of(lanes.begin(), lanes.end(), is_well)) {
     double rate = 0, usual = 0;
@@ -177,10 +177,11 @@ void StatusText::lanes_to(const ProcessReport& process, const std::vector<const 
   for (const LaneReport* const each : lanes) {
     const LaneView& lane = each->lane;
     const bool normal = lane.condition == Condition::normal;
-    const std::string condition = normal ? "" : fmt::format("{}: {}", name_of(lane.condition), name_of(lane.cause));
+    std::string condition = normal ? "" : fmt::format("{}: {}", name_of(lane.condition), name_of(lane.cause));
+    if (lane.corrupted_at != 0) condition += (normal ? "" : ", ") + monitor::corruption_of(lane);
     std::optional<Color> color;
     if (!is_well(each))
-      color = lane.state == "healthy" && lane.condition == Condition::dropped ? Color::yellow : Color::red;
+      color = lane.state == "healthy" && lane.condition != Condition::stalled ? Color::yellow : Color::red;
     table.add({from, peer_of(lane), std::to_string(lane.index), lane.state + (lane.relayed ? ", relayed" : ""),
                bytes_text(lane.rate) + "/s", bytes_text(lane.usual) + "/s", fmt::format("{:.0f} %", 100 * each->share),
                lane.name, condition},

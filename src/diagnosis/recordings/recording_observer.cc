@@ -15,11 +15,12 @@ namespace {
 using monitor::LaneView;
 using monitor::ProcessView;
 
-constexpr double kLoadWindow = 10;     // seconds over which a lack of cores is averaged
-constexpr double kFlapWindow = 300;    // seconds in which losses of a lane count
-constexpr double kEnough = 1 << 20;    // bytes between two looks, for a pace
-constexpr std::size_t kLooks = 16;     // of which paces are kept
-constexpr double kOneLookError = 0.3;  // of the logarithm of a pace that was seen once
+constexpr double kLoadWindow = 10;         // seconds over which a lack of cores is averaged
+constexpr double kFlapWindow = 300;        // seconds in which losses of a lane count
+constexpr double kCorruptionWindow = 300;  // seconds for which a corrupted chunk is told
+constexpr double kEnough = 1 << 20;        // bytes between two looks, for a pace
+constexpr std::size_t kLooks = 16;         // of which paces are kept
+constexpr double kOneLookError = 0.3;      // of the logarithm of a pace that was seen once
 constexpr double kLeastError = 0.02;
 
 /// All counters of a rank's part, summed up: whatever moves changes it.
@@ -37,6 +38,10 @@ int losses_of(const ProcessView& process, const LaneView& lane, double now) {
     return event.kind == monitor::EventKind::lane_down && event.peer == lane.peer &&
            event.lane == static_cast<int>(lane.index) && event.at >= now - kFlapWindow;
   }));
+}
+
+bool is_corrupted(const LaneView& lane, double now) {
+  return lane.corrupted_at > 0 && lane.corrupted_at >= now - kCorruptionWindow;
 }
 
 LaneFacts lane_facts(const SeenProcess& process, const LaneView& view, int peer, double now) {
@@ -59,6 +64,7 @@ LaneFacts lane_facts(const SeenProcess& process, const LaneView& view, int peer,
   lane.usual = view.usual;
   lane.dropped = view.condition != monitor::Condition::normal;
   lane.congested = lane.dropped && view.cause == monitor::Cause::path_congested;
+  lane.corrupted = is_corrupted(view, now);
   return lane;
 }
 
@@ -149,6 +155,7 @@ void RecordingObserver::note_lanes(const std::vector<SeenProcess>& processes, st
         by_rank[lane.peer] = peer = add_elsewhere(lane.peer, telemetry);
       telemetry.lanes.push_back(lane_facts(process, lane, peer, telemetry.now));
       if (peer >= 0) note_pace(process, lane, peer, telemetry);
+      if (is_corrupted(lane, telemetry.now)) note_corruption(process, lane, peer, telemetry);
     }
   }
   for (DelayFacts& delay : telemetry.delays) delay.relative *= best_rates_[delay.path];
@@ -163,6 +170,29 @@ int RecordingObserver::add_elsewhere(int rank, Telemetry& telemetry) {
   process.rank = rank;
   process.state = ProcessState::elsewhere;
   return static_cast<int>(telemetry.processes.size()) - 1;
+}
+
+/// Both ends know of it. The receiver is believed; the sender only if nothing is known of the receiver.
+void RecordingObserver::note_corruption(const SeenProcess& process, const LaneView& lane, int peer,
+                                        Telemetry& telemetry) {
+  const bool is_here = peer >= 0;
+  if (!is_here && lane.peer < 0) return;  // nothing to name it by
+  if (is_here && lane.corrupted_chunks == 0) return;
+  int other = peer;
+  if (!is_here) {
+    auto& all = telemetry.processes;
+    const auto known = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.rank == lane.peer; });
+    other = static_cast<int>(known - all.begin());
+    if (known == all.end()) {
+      all.emplace_back().rank = lane.peer;
+      all.back().state = ProcessState::elsewhere;
+    }
+  }
+  const int path = static_cast<int>(lane.index);
+  if (lane.corrupted_chunks != 0) telemetry.corruptions.push_back({other, process.index, path, lane.corrupted_chunks});
+  if (is_here || (lane.returned_chunks == 0 && lane.corrupted_chunks != 0)) return;
+  const std::uint64_t least = 1;  // a header makes the other end give the lane up, and is not counted here
+  telemetry.corruptions.push_back({process.index, other, path, std::max(lane.returned_chunks, least)});
 }
 
 /// What the receiver was late for is not the way's fault. Paths differ: a pace is relative to the best of its path.

@@ -51,6 +51,8 @@ class RecordingObserver {
   void note_starvation(const std::map<int, double>& starvation, Telemetry& telemetry);
   void note_lanes(const std::vector<SeenProcess>& processes, std::uint64_t job, Telemetry& telemetry);
   static int add_elsewhere(int rank, Telemetry& telemetry);
+  static void note_corruption(const SeenProcess& process, const monitor::LaneView& lane, int peer,
+                              Telemetry& telemetry);
   void note_pace(const SeenProcess& process, const monitor::LaneView& lane, int peer, Telemetry& telemetry);
 
   Reach reach_;

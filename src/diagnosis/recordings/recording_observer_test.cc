@@ -320,5 +320,67 @@ TEST(RecordingObserver, names_a_straggler_that_only_ranks_of_another_host_wait_f
   EXPECT_EQ(verdicts[0].suspects[0].rank, 0);
 }
 
+/// Two ranks, of which the first found chunks of the other corrupted: both know.
+std::vector<ProcessView> corrupting(std::uint64_t chunks) {
+  std::vector<ProcessView> processes{process(0, 2), process(1, 2)};
+  processes[0].lanes.push_back(lane(1, 1, 0, 0));
+  processes[0].lanes[0].corrupted_chunks = chunks;
+  processes[1].lanes.push_back(lane(0, 1, 0, 0));
+  processes[1].lanes[0].returned_chunks = chunks;
+  for (ProcessView& each : processes) each.lanes[0].corrupted_at = kNow - 1;
+  return processes;
+}
+
+TEST(RecordingObserver, tells_of_corrupted_chunks_who_sent_and_who_received_them) {
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, corrupting(5)), {});
+  ASSERT_EQ(telemetry[0].corruptions.size(), 1U);
+  EXPECT_EQ(telemetry[0].corruptions[0].chunks, 5U);
+  const auto verdicts = diagnose(telemetry[0]);
+  ASSERT_EQ(faults_of(telemetry[0]), Faults{FaultClass::corrupted});
+  EXPECT_EQ(verdicts[0].suspects[0].rank, 1);
+  EXPECT_EQ(verdicts[0].suspects[0].peer, 0);
+  EXPECT_EQ(verdicts[0].suspects[0].path, 1);
+}
+
+TEST(RecordingObserver, believes_the_sender_where_the_receiver_is_on_another_host) {
+  std::vector<ProcessView> processes = corrupting(5);
+  processes.erase(processes.begin());
+  processes[0].communicators[0].hosts = 2;
+  RecordingObserver observer;
+  const auto telemetry = observer.observe(at(kNow, processes), {});
+  const auto verdicts = diagnose(telemetry[0]);
+  ASSERT_EQ(faults_of(telemetry[0]), Faults{FaultClass::corrupted});
+  EXPECT_EQ(verdicts[0].suspects[0].rank, 1);
+  EXPECT_EQ(verdicts[0].suspects[0].peer, 0);
+}
+
+TEST(RecordingObserver, a_lane_that_is_lost_because_it_corrupts_does_not_flap_and_is_not_down) {
+  std::vector<ProcessView> processes = corrupting(5);
+  for (ProcessView& each : processes) {
+    each.lanes[0].state = "held down";
+    each.lanes[0].reason = "closed";
+    for (int i = 0; i < 4; ++i) {
+      monitor::EventView event;
+      event.kind = monitor::EventKind::lane_down;
+      event.peer = each.lanes[0].peer;
+      event.lane = 1;
+      event.at = kNow - 10 * i;
+      each.events.push_back(event);
+    }
+  }
+  RecordingObserver observer;
+  EXPECT_EQ(faults_of(observer.observe(at(kNow, processes), {})[0]), Faults{FaultClass::corrupted});
+  for (ProcessView& each : processes) each.lanes[0].corrupted_at = 0;
+  EXPECT_EQ(faults_of(observer.observe(at(kNow + 1, processes), {})[0]), Faults{FaultClass::flapping});
+}
+
+TEST(RecordingObserver, forgets_what_was_corrupted_long_ago) {
+  std::vector<ProcessView> processes = corrupting(5);
+  for (ProcessView& each : processes) each.lanes[0].corrupted_at = kNow - 1000;
+  RecordingObserver observer;
+  EXPECT_TRUE(faults_of(observer.observe(at(kNow, processes), {})[0]).empty());
+}
+
 }  // namespace
 }  // namespace tutti::diagnosis

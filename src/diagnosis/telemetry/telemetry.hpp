@@ -202,6 +202,7 @@ struct LaneFacts {
   double rate = 0, usual = 0;  // bytes per second
   bool dropped = false;        // below its usual rate, for the reason that follows
   bool congested = false;      // on the path, not at either end
+  bool corrupted = false;      // what came on it was, in the window: that is why it was lost
 };
 
 /// Chunks that arrived other than they were sent.

@@ -188,6 +188,7 @@ void fields_of(const Visitor& visit, const LaneFacts&) {
   visit("usual", &LaneFacts::usual);
   visit("dropped", &LaneFacts::dropped);
   visit("congested", &LaneFacts::congested);
+  visit("corrupted", &LaneFacts::corrupted);
 }
 
 template <typename Visitor>

@@ -98,6 +98,7 @@ void Judge::lane(const ProcessReport& process, const LaneView& lane) {
     tell(true, fmt::format("{} is {} for {}: {}", who, lane.state, lasting, lane.reason));
   else if (lane.state == "suspect")
     tell(false, fmt::format("{} has been silent, suspect for {}", who, lasting));
+  if (lane.corrupted_at != 0) tell(false, fmt::format("{}: {}", who, corruption_of(lane)));
   // A lane that was given less to send is as well as before.
   const bool starved = lane.condition == Condition::dropped && lane.cause == Cause::sender_starved;
   if (lane.condition == Condition::normal || starved) return;

@@ -303,6 +303,10 @@ void RecordingReader::read_lane(std::uint32_t slot, std::vector<LaneView>& into)
     view.cause = static_cast<Cause>(record.cause.get());
   view.drops = record.drops.get();
   view.stalls = record.stalls.get();
+  view.checked_chunks = record.checked_chunks.get();
+  view.corrupted_chunks = record.corrupted_chunks.get();
+  view.returned_chunks = record.returned_chunks.get();
+  view.corrupted_at = clock_.at(record.corrupted_at.get());
   if (detail_.chunks) read_chunks(record, view);
   into.push_back(std::move(view));
 }

@@ -126,6 +126,16 @@ Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& de
 std::string peer_of(const LaneView& lane) { return lane.peer < 0 ? lane.peer_name : fmt::format("rank {}", lane.peer); }
 
 // The words for events are the same inside the process and outside.
+std::string corruption_of(const LaneView& lane) {
+  std::string text = "corrupted:";
+  if (lane.corrupted_chunks != 0)
+    text += fmt::format(" {} of {} chunks that were checked", lane.corrupted_chunks,
+                        lane.checked_chunks + lane.corrupted_chunks);
+  if (lane.returned_chunks != 0)
+    text += fmt::format("{} {} at the other end", lane.corrupted_chunks != 0 ? "," : "", lane.returned_chunks);
+  return text == "corrupted:" ? "corrupted at the other end" : text;
+}
+
 const char* name_of(EventKind kind) { return tutti::name_of(static_cast<MonitorEvent::Kind>(kind)).data(); }
 
 const char* name_of(Cause cause) { return tutti::name_of(static_cast<MonitorEvent::Cause>(cause)).data(); }

@@ -140,7 +140,10 @@ struct LaneView {
   Condition condition{};
   Cause cause{};
   std::uint64_t drops = 0, stalls = 0;
-  std::vector<ChunkView> chunks;  // the last ones, oldest first
+  std::uint64_t checked_chunks = 0, corrupted_chunks = 0;  // that came here: compared with their checksum; of these bad
+  std::uint64_t returned_chunks = 0;                       // that left here and came corrupted at the peer
+  double corrupted_at = 0;                                 // when either happened last; 0: never
+  std::vector<ChunkView> chunks;                           // the last ones, oldest first
 };
 
 struct EventView {
@@ -207,6 +210,9 @@ Snapshot take_snapshot(const std::vector<std::string>& folders, const Detail& de
 
 /// Where a lane leads: "rank 3", as the job began, where that is known, else an address.
 std::string peer_of(const LaneView& lane);
+
+/// How much of what the lane carried came corrupted: "corrupted: 2 of 310 chunks that were checked".
+std::string corruption_of(const LaneView& lane);
 
 const char* name_of(EventKind kind);
 const char* name_of(Cause cause);

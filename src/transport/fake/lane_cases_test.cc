@@ -55,6 +55,7 @@ class Two {
   std::shared_ptr<Peer> make_peer() {
     PeerOptions options;
     options.limits = small_limits();
+    options.checksums = Checksums::all;
     options.clock = [this] { return network.seconds(); };
     return std::make_shared<Peer>("peer", std::move(options));
   }
@@ -100,6 +101,62 @@ void use_up_credit(Two& two, Stream& stream) {
 void take_all(Stream& stream) {
   for (std::uint64_t chunk = 0; chunk < stream.sent(); ++chunk) stream.expect();
   for (std::uint64_t chunk = 0; chunk < stream.sent(); ++chunk) ASSERT_TRUE(stream.take());
+}
+
+/// Offers two chunks, one on each of two lanes, and waits until that on lane 1 has come corrupted: the request for it
+/// is on lane 0.
+void corrupt_on_lane_1(Two& two, Stream& stream) {
+  ASSERT_TRUE(two.until([&] { return stream.offer(); }));
+  two.network.flip_next(1);
+  ASSERT_TRUE(stream.offer());
+  ASSERT_TRUE(two.until([&] { return two.network.flips() == 1; }, kAtOnce));
+}
+
+TEST(CorruptedChunks, AreSentAgainAtOnce) {
+  Two two(2);
+  Stream stream(*two.one, *two.other, 1000);
+  corrupt_on_lane_1(two, stream);
+  EXPECT_TRUE(two.until([&] { return stream.all_acked(); }, kAtOnce));
+  EXPECT_EQ(two.one->lanes().size(), 2u) << "no lane is lost for it";
+  take_all(stream);
+}
+
+TEST(CorruptedChunks, AreAskedForAgainWhenTheLaneOfTheRequestIsLost) {
+  for (const bool cut : {true, false}) {
+    Two two(2);
+    Stream stream(*two.one, *two.other, 1000);
+    corrupt_on_lane_1(two, stream);
+    cut ? two.network.cut(0) : two.network.drop_end(*two.one, 0, "no carrier");
+    EXPECT_TRUE(two.until([&] { return stream.all_acked(); }, kAtOnce)) << cut;
+    take_all(stream);
+  }
+}
+
+TEST(CorruptedChunks, AThousandOfThemOnTheOnlyLaneHarmNothing) {
+  Two two(1);
+  Stream stream(*two.one, *two.other, 1000);
+  for (std::uint64_t chunk = 0; chunk < 1000; ++chunk) {
+    two.network.flip_next(0);
+    ASSERT_TRUE(two.until([&] { return stream.offer(); }, kAtOnce));
+    stream.expect();
+    ASSERT_TRUE(two.until([&] { return stream.take(); }, kAtOnce)) << chunk;
+  }
+  EXPECT_EQ(two.network.flips(), 1000u);
+  EXPECT_EQ(two.one->lanes().entries()[0].live->epoch(), 1u) << "it is the first lane";
+}
+
+// The only lane corrupts whatever it carries: it is connected again now and then, and a path that heals is used.
+TEST(CorruptedChunks, APathThatCorruptsEverythingIsLeftAndTriedAgain) {
+  Two two(1);
+  Stream stream(*two.one, *two.other, 1000);
+  ASSERT_TRUE(two.until([&] { return stream.offer(); }));
+  const auto flips_all = [&] {
+    two.network.flip_next(0);
+    return two.one->lanes().entries()[0].slot.in_use() && two.one->lanes().entries()[0].live->epoch() > 3;
+  };
+  ASSERT_TRUE(two.until(flips_all));
+  EXPECT_TRUE(two.until([&] { return stream.all_acked(); }, kSoon));
+  take_all(stream);
 }
 
 /// Of two lanes, the receiver loses one. Nothing that the sender says gets through: credit must come unasked.

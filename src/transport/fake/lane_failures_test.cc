@@ -73,11 +73,15 @@ class World {
   }
 
  private:
+  static bool corrupts(std::uint64_t seed) { return seed % 7 == 6; }
+
   static FakeFaults faults_of(std::uint64_t seed) {
     constexpr std::uint64_t kDelays[] = {50, 500, 5000, 20000};
     FakeFaults faults;
     faults.max_delay = kDelays[seed % 4];
     faults.replay_percent = seed % 3 == 0 ? 10 : 0;
+    faults.flip_percent = corrupts(seed) ? 15 : 0;
+    faults.header_flip_permille = seed % 14 == 6 ? 10 : 0;
     return faults;
   }
 
@@ -91,7 +95,11 @@ class World {
     options.only_one_lane = seed % 5 == 3;
     options.clock = [this] { return network_.seconds(); };
     options.tick_by = [this, which](double time) { plan_tick(which, time); };
-    options.observer = [this](const char* what) { ++counts_[what]; };
+    options.checksums = corrupts(seed) ? Checksums::all : static_cast<Checksums>(seed % 3);
+    options.observer = [this](const char* what) {
+      ++counts_[what];
+      ++noted_[what];
+    };
     return std::make_shared<Peer>("peer", std::move(options));
   }
 
@@ -189,8 +197,17 @@ class World {
     return (there_.is_over() || there_.done()) && (back_.is_over() || back_.done() || back_.taken() == 0);
   }
 
+  /// Every bit that is flipped is noticed, and nothing else is taken for one.
+  void expect_flips_found() {
+    const std::uint64_t repeatedly = noted_["lane corrupts again and again"];
+    ASSERT_EQ(noted_["chunk corrupted"], network_.flips());
+    ASSERT_LE(noted_["sent again because it came corrupted"], network_.flips());
+    ASSERT_EQ(noted_["lane given up because it corrupts"], network_.header_flips() + repeatedly);
+  }
+
   /// Invariants, after every event.
   void watch() {
+    expect_flips_found();
     for (const auto& peer : {one_, other_}) {
       std::vector<std::uint32_t> seen;
       for (const LaneEntry* entry : peer->lanes().live()) {
@@ -221,6 +238,7 @@ class World {
 
   FakeNetwork network_;
   Counts& counts_;
+  Counts noted_;
   std::uint32_t lanes_;
   bool dies_;
   bool has_neighbour_;
@@ -258,8 +276,10 @@ TEST(LaneFailures, EveryByteComesOnceAndInOrderWhateverFails) {
   for (const auto& [from, to] : kMoves)
     EXPECT_GE(counts[fmt::format("{} to {}", name_of(from), name_of(to))], kHitsWanted)
         << name_of(from) << " to " << name_of(to);
-  for (const char* guard : {"refused an incarnation that is over", "replaced an incarnation by the next", "probed",
-                            "heard again", "could not be reached", "port back"})
+  for (const char* guard :
+       {"chunk corrupted", "sent again because it came corrupted", "lane corrupts again and again",
+        "lane given up because it corrupts", "refused an incarnation that is over",
+        "replaced an incarnation by the next", "probed", "heard again", "could not be reached", "port back"})
     EXPECT_GE(counts[guard], kHitsWanted) << guard;
   fmt::print("{} runs; how often each thing happened:\n{}", runs, table);
 }

@@ -165,7 +165,12 @@ class FakeNetwork::End final : public Lane, public std::enable_shared_from_this<
   void begin(const FrameHeader& header) {
     if (!open_ || cut_) return;
     // What crosses the wire is bytes, and is parsed as such.
-    const auto parsed = parse_frame(encode(header));
+    FrameBytes bytes = encode(header);
+    if (network_.faults_.header_flip_permille != 0 && network_.draw(1000) < network_.faults_.header_flip_permille) {
+      ++network_.header_flips_;
+      network_.flip_bits(bytes);
+    }
+    const auto parsed = parse_frame(bytes);
     const auto place = parsed ? owner_.begin(*this, *parsed) : Result<std::byte*>(tl::unexpected(parsed.error()));
     if (!place) return owner_.lane_down(*this, place.error(), false);
     incoming_ = *parsed;
@@ -175,6 +180,10 @@ class FakeNetwork::End final : public Lane, public std::enable_shared_from_this<
   void complete(const FrameHeader& header, const std::vector<std::byte>& payload) {
     if (!open_ || cut_ || !incoming_) return;
     if (landing_ != nullptr) std::memcpy(landing_, payload.data(), payload.size());
+    if (landing_ != nullptr && network_.draws_flip(header, index())) {
+      ++network_.flips_;
+      network_.flip_bits({landing_, payload.size()});
+    }
     network_.count(index(), payload.size());
     incoming_.reset();
     landing_ = nullptr;
@@ -301,6 +310,25 @@ void FakeNetwork::replay(const std::shared_ptr<End>& original, const FrameHeader
   later(delay() * 3, [original, other, copy, payload] {
     if (original->is_open()) other->deliver_again(copy, payload);
   });
+}
+
+bool FakeNetwork::draws_flip(const FrameHeader& header, std::uint32_t lane) {
+  if (header.type == FrameType::data && flip_next_ == lane) {
+    flip_next_.reset();
+    return true;
+  }
+  return faults_.flip_percent != 0 && header.type == FrameType::data && draw(100) < faults_.flip_percent;
+}
+
+// From one to three bits, none of them twice: their checksum always tells.
+void FakeNetwork::flip_bits(std::span<std::byte> bytes) {
+  const std::uint64_t bits = 8 * bytes.size();
+  const std::uint64_t first = draw(bits);
+  const std::uint64_t count = 1 + draw(3);
+  for (std::uint64_t i = 0; i < count && i < bits; ++i) {
+    const std::uint64_t bit = (first + i * (bits / 3 + 1)) % bits;
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
 }
 
 void FakeNetwork::count(std::uint32_t index, std::size_t bytes) {

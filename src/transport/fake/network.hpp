@@ -9,7 +9,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "transport/lane.hpp"
@@ -21,6 +23,8 @@ struct FakeFaults {
   std::uint64_t max_delay = 100;  // microseconds for each part of a frame's way
   unsigned replay_percent = 0;    // data frames that arrive once more, on a lane drawn at random
   bool coarse = false;            // frames leave at once, and arrive at once but for payloads: fewer orders to explore
+  unsigned flip_percent = 0;      // chunks that come with bits flipped, in percent
+  unsigned header_flip_permille = 0;  // headers of frames that do
 };
 
 class FakeNetwork {
@@ -36,6 +40,8 @@ class FakeNetwork {
   void cut(std::uint32_t index);
   /// One end of a lane is lost, as by its port: the other does not hear of it.
   void drop_end(Peer& at, std::uint32_t index, const char* why);
+  /// The next chunk that lands by this lane comes with bits flipped.
+  void flip_next(std::uint32_t index) { flip_next_ = index; }
   /// Nothing gets through on the rail of this lane, from `from`, until it is freed; nobody is told.
   void block(const Peer& from, std::uint32_t index);
   void unblock(const Peer& from, std::uint32_t index);
@@ -55,6 +61,9 @@ class FakeNetwork {
   std::uint64_t draw(std::uint64_t bound) { return random_() % bound; }
 
   std::uint64_t replays() const { return replays_; }
+  /// Chunks that landed with bits flipped, and headers that came so.
+  std::uint64_t flips() const { return flips_; }
+  std::uint64_t header_flips() const { return header_flips_; }
   /// Bytes of payloads that have come on lanes of this index.
   std::uint64_t carried(std::uint32_t index) const { return index < carried_.size() ? carried_[index] : 0; }
 
@@ -78,6 +87,8 @@ class FakeNetwork {
   void greet(Peer& one, Peer& other, const WantedLane& lane);
   std::size_t new_source();
   void count(std::uint32_t index, std::size_t bytes);
+  bool draws_flip(const FrameHeader& header, std::uint32_t lane);
+  void flip_bits(std::span<std::byte> bytes);
   void schedule(std::size_t source, std::uint64_t at, std::function<bool()> happen);
   bool happen(std::size_t source);
   bool is_blocked(const void* from, std::uint32_t index) const;
@@ -89,6 +100,9 @@ class FakeNetwork {
   std::uint64_t now_ = 0;
   std::uint64_t order_ = 0;
   std::uint64_t replays_ = 0;
+  std::uint64_t flips_ = 0;
+  std::optional<std::uint32_t> flip_next_;
+  std::uint64_t header_flips_ = 0;
   std::vector<std::uint64_t> carried_;  // by lane index
   std::vector<Source> sources_;
   std::vector<std::size_t> free_sources_;

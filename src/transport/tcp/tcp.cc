@@ -157,6 +157,12 @@ Result<std::shared_ptr<Tcp>> Tcp::start(const std::string& secret, TcpOptions op
   if (settings().lanes != "spread" && settings().lanes != "backup")
     return fail(ErrorCode::invalid_argument,
                 fmt::format("TUTTI_LANES='{}' is neither spread nor backup", settings().lanes));
+  if (!options.checksums) {
+    options.checksums = parse_checksums(settings().checksum);
+    if (!options.checksums)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("TUTTI_CHECKSUM='{}' is neither off, sampled nor all", settings().checksum));
+  }
   if (options.source_ports.first == 0) {
     const auto given = parse_port_range(settings().source_ports);
     if (!given) return fail(given.error().code, "TUTTI_SOURCE_PORTS: " + given.error().message);

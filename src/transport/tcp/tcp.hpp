@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "net/endpoint.hpp"
 #include "net/event_loop.hpp"
 #include "net/sockets.hpp"
+#include "transport/checksums.hpp"
 #include "transport/link.hpp"
 #include "transport/link_state.hpp"
 #include "transport/tcp/next_look.hpp"
@@ -33,10 +35,11 @@
 namespace tutti {
 
 struct TcpOptions {
-  std::string job;                    // processes of different jobs do not meet, even with the same secret
-  std::vector<SocketAddress> listen;  // empty: by TUTTI_INTERFACES; without a secret, loopback
-  int lanes = 0;                      // connections per peer; 0: settings().tcp_lanes
-  PortRange source_ports;             // a lane from each, on every port of ours; {0, 0}: TUTTI_SOURCE_PORTS
+  std::string job;                     // processes of different jobs do not meet, even with the same secret
+  std::vector<SocketAddress> listen;   // empty: by TUTTI_INTERFACES; without a secret, loopback
+  int lanes = 0;                       // connections per peer; 0: settings().tcp_lanes
+  PortRange source_ports;              // a lane from each, on every port of ours; {0, 0}: TUTTI_SOURCE_PORTS
+  std::optional<Checksums> checksums;  // none: TUTTI_CHECKSUM
   LinkLimits limits;
   double greeting_timeout = 10.0;  // seconds for a connection to become a lane
   double dial_timeout = 0.0;       // seconds of trying to reach a peer; 0: settings().join_timeout

@@ -65,6 +65,7 @@ std::shared_ptr<Peer> Tcp::Impl::find_or_make(const PeerKey& key, const std::str
   if (rails > 1) options.limits.chunk_limit = std::min(options.limits.chunk_limit, kChunkOverRails);
   options.times.longest_hold = std::max(settings().lane_hold, options.times.first_hold);
   options.only_one_lane = settings().lanes == "backup";
+  options.checksums = options_.checksums.value_or(Checksums::sampled);
   options.clock = options_.clock;
   options.tick_by = [look = next_look_](double time) { look->by(time); };
   if (monitor::Recorder& recorder = monitor::Recorder::of_process(); recorder.is_on()) {
