@@ -12,7 +12,7 @@ namespace tutti::agent {
 namespace {
 
 constexpr double kResolveWithin = 0.5;  // seconds; a name server that hangs holds up the owner for no longer
-constexpr double kConnectWithin = 2;
+constexpr double kConnectWithin = 4;
 constexpr double kSilence = 5;  // until a collector whose host says nothing counts as gone
 constexpr double kSettled = 5;  // a connection that lasted so long was a good one
 
