@@ -49,7 +49,7 @@ void CollectorLink::work(double now) {
     if (worked) worked = stream_->flush();
     if (now > connected_ + kSettled) backoff_.reset();
   }
-  if (!worked) fail_at(now, worked.error().message);
+  if (!worked) fail_at(now, worked.error());
 }
 
 Status CollectorLink::dial(double now) {
@@ -80,7 +80,7 @@ Status CollectorLink::advance(double now) {
   return watch_silence(stream_->descriptor(), kSilence);
 }
 
-void CollectorLink::fail_at(double now, const std::string& why) {
+void CollectorLink::fail_at(double now, const Error& why) {
   pending_.reset();
   stream_.reset();
   if (!untried_.empty()) {
