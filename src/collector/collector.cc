@@ -1,6 +1,7 @@
 #include "collector/collector.hpp"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <time.h>
 
@@ -109,6 +110,9 @@ Connector::Answer Collector::greeted(Connector::Id, const Connector::Arrival& ar
   const std::size_t most = hello->speaker == agent::Hello::Speaker::agent ? kMostAgents : kMostAskers;
   if (count(hello->speaker) >= most)
     return Connector::Answer::drop(fmt::format("{}: {} of its kind are connected already", name, most));
+  if (hello->speaker == agent::Hello::Speaker::agent && hosts_.size() >= kMostHosts &&
+      !hosts_.knows({hello->host, hello->place}))
+    return Connector::Answer::drop(fmt::format("{}: {} hosts are known already", name, kMostHosts));
   return Connector::Answer::accept(encode(*hello));
 }
 
@@ -221,7 +225,17 @@ void Collector::answer(Peer& peer) {
   peer.stream.push(FrameKind::end, "");
 }
 
+/// Agents whose words wait to be read are not silent: it is the collector that is late.
+void Collector::hear_late() {
+  for (const auto& [id, peer] : peers_) {
+    if (!peer->is_agent() || hosts_.answers(peer->key(), loop_.now())) continue;
+    pollfd entry{peer->stream.descriptor(), POLLIN, 0};
+    if (::poll(&entry, 1, 0) == 1 && (entry.revents & POLLIN) != 0) hosts_.take_alive(peer->key(), loop_.now());
+  }
+}
+
 void Collector::judge() {
+  hear_late();
   std::vector<Telemetry> jobs = hosts_.merged(loop_.now());
   const double offset = realtime() - monotonic_seconds();
   for (Telemetry& job : jobs) job.realtime_offset = offset;
@@ -244,7 +258,11 @@ void Collector::pass_on(const JudgedJob& job, const VerdictChange& change) {
 void Collector::note_incidents() {
   incidents_.clear();
   for (const auto& [id, job] : watch_.jobs()) {
-    if (job.verdicts.empty() && stuck_operations(job.telemetry, {}).empty()) {
+    const bool stands_still =
+        std::any_of(job.verdicts.begin(), job.verdicts.end(),
+                    [](const diagnosis::Verdict& each) { return each.fault <= diagnosis::FaultClass::deadlocked; }) ||
+        !stuck_operations(job.telemetry, {}).empty();
+    if (!stands_still) {
       alerted_.erase(id);
       continue;
     }

@@ -4,8 +4,9 @@
 //
 // One thread (and one for the web server). Whoever connects proves the token before anything is read as protocol
 // (net/connector.hpp), and is bounded in what it may send and leave unread; who breaks that is dropped, and delays
-// nobody. It judges once a second, four times while there is an incident: something stands still, or a verdict holds.
-// Agents of such a job look as often, for five minutes after the last verdict changed.
+// nobody. It judges once a second, four times while there is an incident: something stands still. Agents of such a job
+// look as often, for five minutes after the last verdict changed. Of a job that moves they do not, whatever is wrong
+// with it: four times the telemetry of all hosts is no help to a collector that is late already, and would keep it so.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,8 @@ struct CollectorOptions {
 class Collector final : private Connector::Owner {
  public:
   static constexpr std::size_t kMostAgents = 4096, kMostAskers = 16;
+  /// With those that are gone, and not forgotten yet.
+  static constexpr std::size_t kMostHosts = 2 * kMostAgents;
 
   /// Fails where it cannot listen, or the database is not one.
   static Result<std::unique_ptr<Collector>> open(CollectorOptions options);
@@ -81,6 +84,7 @@ class Collector final : private Connector::Owner {
   std::size_t count(agent::Hello::Speaker speaker) const;
 
   void judge();
+  void hear_late();
   void note_incidents();
   void tell_pace(Peer& peer, std::int64_t sent, std::int64_t heard);
   bool is_in_incident(const Peer& peer) const;

@@ -103,6 +103,11 @@ void KnownHosts::forget(double now) {
   std::erase_if(over_, [&](std::uint64_t id) { return !going_on.contains(id); });
 }
 
+bool KnownHosts::answers(const Key& key, double now) const {
+  const auto host = hosts_.find(key);
+  return host != hosts_.end() && answers(host->second, now);
+}
+
 std::vector<std::uint64_t> KnownHosts::jobs_of(const Key& key) const {
   std::vector<std::uint64_t> ids;
   if (const auto host = hosts_.find(key); host != hosts_.end())

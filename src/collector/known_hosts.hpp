@@ -49,6 +49,9 @@ class KnownHosts {
   /// A list of agents, for status.
   nlohmann::ordered_json as_json(double now, double real) const;
   std::size_t size() const { return hosts_.size(); }
+  /// Whether any word of it came in the last seconds.
+  bool answers(const Key& key, double now) const;
+  bool knows(const Key& key) const { return hosts_.contains(key); }
 
  private:
   struct KnownJob {

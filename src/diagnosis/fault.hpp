@@ -7,6 +7,7 @@
 
 namespace tutti::diagnosis {
 
+/// Those that stop a job come first, up to `deadlocked`.
 enum class FaultClass : std::uint8_t {
   crashed,           // a process died
   frozen,            // a process stands still, by a signal or a debugger

@@ -12,7 +12,7 @@ namespace tutti::agent {
 namespace {
 
 constexpr double kResolveWithin = 0.5;  // seconds; a name server that hangs holds up the owner for no longer
-constexpr double kConnectWithin = 2;
+constexpr double kConnectWithin = 4;
 constexpr double kSilence = 5;  // until a collector whose host says nothing counts as gone
 constexpr double kSettled = 5;  // a connection that lasted so long was a good one
 
@@ -49,7 +49,7 @@ void CollectorLink::work(double now) {
     if (worked) worked = stream_->flush();
     if (now > connected_ + kSettled) backoff_.reset();
   }
-  if (!worked) fail_at(now, worked.error().message);
+  if (!worked) fail_at(now, worked.error());
 }
 
 Status CollectorLink::dial(double now) {
@@ -80,7 +80,7 @@ Status CollectorLink::advance(double now) {
   return watch_silence(stream_->descriptor(), kSilence);
 }
 
-void CollectorLink::fail_at(double now, const std::string& why) {
+void CollectorLink::fail_at(double now, const Error& why) {
   pending_.reset();
   stream_.reset();
   if (!untried_.empty()) {

@@ -41,8 +41,8 @@ class CollectorLink {
   std::uint64_t connections() const { return connections_; }
   /// Bytes that the collector has not taken yet.
   std::size_t backlog() const { return stream_ ? stream_->backlog() : 0; }
-  /// Why the last attempt failed.
-  const std::string& failure() const { return failure_; }
+  /// Why the last attempt failed; timed_out: whoever is there was too slow.
+  const Error& failure() const { return failure_; }
   /// How many attempts and connections have failed so far. Nothing is logged here.
   std::uint64_t failures() const { return failures_; }
 
@@ -55,7 +55,7 @@ class CollectorLink {
  private:
   Status dial(double now);
   Status advance(double now);
-  void fail_at(double now, const std::string& why);
+  void fail_at(double now, const Error& why);
 
   HostPort where_;
   JobKey key_;
@@ -66,7 +66,7 @@ class CollectorLink {
   std::optional<PendingConnection> pending_;
   std::optional<FrameStream> stream_;
   std::uint64_t connections_ = 0, failures_ = 0;
-  std::string failure_;
+  Error failure_;
   double retry_ = 0;    // while there is no connection
   double give_up_ = 0;  // while one is on its way
   double connected_ = 0;

@@ -145,9 +145,9 @@ double HostReporter::due() const {
 void HostReporter::work(double now) {
   link_.work(now);
   if (std::exchange(failures_, link_.failures()) != link_.failures())
-    log_.warn(
-        fmt::format("no connection to the collector {}, tried again with pauses: {}", collector_, link_.failure()),
-        now);
+    log_.warn(fmt::format("no connection to the collector {}, tried again with pauses: {}", collector_,
+                          link_.failure().message),
+              now);
   if (!link_.is_connected()) return;
   if (link_.connections() != connection_) begin_again();
   if (now >= next_look_ && link_.backlog() <= kMostBacklog) look(now);

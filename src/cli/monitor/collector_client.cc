@@ -65,10 +65,12 @@ Result<CollectorAnswer> CollectorClient::ask(Deadline deadline) {
   const std::uint64_t failures = link_.failures();
   std::uint64_t asked_on = 0;  // the connection
   while (!is_whole_) {
-    if (link_.failures() != failures)
-      return fail(ErrorCode::system, fmt::format("no answer from the collector {}: {}", name_, link_.failure()));
-    if (deadline.passed())
-      return fail(ErrorCode::timed_out, fmt::format("no answer from the collector {} in time", name_));
+    // One that is busy is asked again; one that is not there, or refuses, is not.
+    const bool failed = link_.failures() != failures && link_.failure().code != ErrorCode::timed_out;
+    if (failed || deadline.passed())
+      return fail(failed ? ErrorCode::system : ErrorCode::timed_out,
+                  fmt::format("no answer from the collector {}{}", name_,
+                              link_.failures() != failures ? ": " + link_.failure().message : " in time"));
     if (link_.is_connected() && std::exchange(asked_on, link_.connections()) != link_.connections())
       link_.push(FrameKind::ask, "");
     link_.work(monotonic_seconds());
