@@ -27,7 +27,8 @@ constexpr int kBusyMilliseconds = 200;   // for which another process may hold t
 
 constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS verdicts("
-    "id INTEGER PRIMARY KEY, job TEXT NOT NULL, key TEXT NOT NULL, class TEXT NOT NULL, confidence REAL NOT NULL, "
+    "id INTEGER PRIMARY KEY, job TEXT NOT NULL, command TEXT NOT NULL, key TEXT NOT NULL, class TEXT NOT NULL, "
+    "confidence REAL NOT NULL, "
     "host TEXT NOT NULL, rank INTEGER, place TEXT NOT NULL, began REAL NOT NULL, ended REAL, suspects TEXT NOT NULL, "
     "evidence TEXT NOT NULL, communicators TEXT NOT NULL, text TEXT NOT NULL);"
     "CREATE INDEX IF NOT EXISTS verdicts_by_end ON verdicts(ended);";
@@ -118,13 +119,14 @@ Status VerdictStore::prepare(double now) {
 
 Result<std::vector<PastFault>> VerdictStore::past(double now) {
   Statement rows(database_,
-                 "SELECT class, host, rank, place FROM verdicts WHERE ended > ? ORDER BY ended DESC LIMIT ?");
+                 "SELECT class, host, rank, place, command FROM verdicts WHERE ended > ? ORDER BY ended DESC LIMIT ?");
   rows.bind(now - kRemembered).bind(std::int64_t{kMostRemembered});
   std::vector<PastFault> past;
   while (rows.step()) {
     const auto fault = diagnosis::fault_of(rows.text(0));
     if (!fault) continue;
-    past.push_back({*fault, rows.text(1), rows.is_null(2) ? -1 : static_cast<int>(rows.integer(2)), rows.text(3)});
+    past.push_back(
+        {*fault, rows.text(1), rows.is_null(2) ? -1 : static_cast<int>(rows.integer(2)), rows.text(3), rows.text(4)});
   }
   if (!rows.is_done()) return error("past verdicts cannot be read");
   return std::vector<PastFault>(past.rbegin(), past.rend());
@@ -151,10 +153,15 @@ Status VerdictStore::begin(const VerdictChange& change, const Telemetry& telemet
     return {};
   }
   const auto json = json_of(verdict, telemetry.realtime_offset);
-  Statement row(database_,
-                "INSERT INTO verdicts(job, key, class, confidence, host, rank, place, began, suspects, evidence, "
-                "communicators, text) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  row.bind(key.first).bind(key.second).bind(std::string(name_of(verdict.fault))).bind(verdict.confidence);
+  Statement row(
+      database_,
+      "INSERT INTO verdicts(job, command, key, class, confidence, host, rank, place, began, suspects, evidence, "
+      "communicators, text) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  row.bind(key.first)
+      .bind(telemetry.command)
+      .bind(key.second)
+      .bind(std::string(name_of(verdict.fault)))
+      .bind(verdict.confidence);
   const bool has_suspect = !verdict.suspects.empty();
   row.bind(has_suspect ? verdict.suspects.front().host : std::string());
   if (has_suspect && verdict.suspects.front().rank >= 0)

@@ -2,7 +2,8 @@
 // after the collector was started again. A verdict that was open when a collector ended is taken up again if it holds
 // still, and else ends a minute after the next one began. Rows older than 90 days are dropped at the start.
 //
-//   verdicts(id, job, key, class, confidence, host, rank, place, began, ended, suspects, evidence, communicators, text)
+//   verdicts(id, job, command, key, class, confidence, host, rank, place, began, ended, suspects, evidence,
+//            communicators, text)
 //
 // `began` and `ended` are seconds since 1970, `ended` null while it holds; host and rank are those of the first
 // suspect; `suspects`, `evidence` and `communicators` are JSON as docs/diagnosis.md says. One thread. What cannot be

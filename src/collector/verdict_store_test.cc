@@ -19,6 +19,7 @@ constexpr double kNow = 1.7e9;  // seconds since 1970
 Telemetry job() {
   Telemetry telemetry;
   telemetry.job = 7;
+  telemetry.command = "train";
   telemetry.realtime_offset = kNow - 100;
   return telemetry;
 }
@@ -94,6 +95,8 @@ TEST_F(VerdictStores, remember_faults_that_are_over) {
   EXPECT_EQ(past[0].host, "node3");
   EXPECT_EQ(past[0].rank, 3);
   EXPECT_EQ(past[0].place, "all_reduce #17");
+  EXPECT_EQ(past[0].command, job().command);
+  EXPECT_FALSE(past[0].command.empty());
   EXPECT_TRUE(open()->past(kNow + 10 * 86400).value().empty()) << "that was long ago";
 }
 
