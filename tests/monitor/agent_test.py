@@ -18,25 +18,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from conditions import skip, wait_for
+
 TUTTI, WRITER, DEPLOY = sys.argv[1:4]
-SKIPPED = 77
 # The bar is 0.3 % of a core; sanitizers make everything several times slower.
 MOST_CPU = float(os.environ.get("TUTTI_TEST_AGENT_CPU", "0.003"))
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(SKIPPED)
-
-
-def wait_for(what, condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {seconds} s")
 
 
 def get(url, token=None, timeout=5):

@@ -20,27 +20,12 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
 import lab  # noqa: E402
+from conditions import skip, wait_for  # noqa: E402
 
 TUTTI, RANK, WRITER = map(os.path.abspath, sys.argv[1:4])
-SKIPPED = 77
 HOSTS, RANKS_OF_HOST = 3, 2
 # Seconds that a verdict may take: a look, a judgement, and what these two cores do besides.
 SOON = float(os.environ.get("TUTTI_TEST_COLLECTOR_SECONDS", "10"))
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(SKIPPED)
-
-
-def wait_for(what, condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {seconds} s")
 
 
 def make_rails():

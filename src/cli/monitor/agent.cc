@@ -1,11 +1,8 @@
 #include "agent/agent.hpp"
 
 #include <fmt/core.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/monitor/collector_flags.hpp"
@@ -105,13 +102,7 @@ Result<agent::AgentOptions> options_of(const AgentFlags& flags) {
 int run_agent(const AgentFlags& flags) {
   auto options = options_of(flags);
   if (!options) return report_error("agent", options.error().message, kBadUsage);
-  // One descriptor for each process that is followed.
-  rlimit descriptors{};
-  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
-    descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65536);
-    ::setrlimit(RLIMIT_NOFILE, &descriptors);
-  }
-  ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is an error like others
+  become_a_service();  // one descriptor for each process that is followed
   Interrupts interrupts;
   auto opened = agent::Agent::open(std::move(*options));
   if (!opened) return report_error("agent", opened.error().message);

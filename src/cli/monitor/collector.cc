@@ -1,11 +1,8 @@
 #include "collector/collector.hpp"
 
 #include <fmt/core.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "cli/monitor/collector_flags.hpp"
 #include "cli/support/command.hpp"
@@ -51,13 +48,7 @@ Result<collector::CollectorOptions> options_of(const CollectFlags& flags) {
 int run_collector(const CollectFlags& flags) {
   auto options = options_of(flags);
   if (!options) return report_error("collector", options.error().message, kBadUsage);
-  // One descriptor for each agent.
-  rlimit descriptors{};
-  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
-    descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65536);
-    ::setrlimit(RLIMIT_NOFILE, &descriptors);
-  }
-  ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is an error like others
+  become_a_service();  // one descriptor for each agent
   Interrupts interrupts;
   auto opened = collector::Collector::open(*std::move(options));
   if (!opened) return report_error("collector", opened.error().message);

@@ -19,6 +19,9 @@ using Arguments = std::vector<std::string>;
 /// Prints "tutti COMMAND: MESSAGE" to stderr. Returns the exit status that goes with it.
 int report_error(std::string_view command, std::string_view message, int status = 1);
 
+/// For programs that serve many: takes as many descriptors as it may, up to 65,536, and outlives readers of its output.
+void become_a_service();
+
 void add_agent(CLI::App& app, int& status);
 // `arguments`: what the program was started with, for subcommands that start themselves again as ranks.
 void add_bench(CLI::App& app, const Arguments& arguments, int& status);
