@@ -80,6 +80,7 @@ class Loop {
 
   std::shared_ptr<Peer> make_peer() {
     PeerOptions options;
+    options.checksums = Checksums::off;  // no payload is moved
     options.limits.chunk_limit = kChunk;
     options.clock = [this] { return network_.now(); };
     return std::make_shared<Peer>("peer", std::move(options));

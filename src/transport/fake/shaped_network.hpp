@@ -1,7 +1,7 @@
 // A simulated network of lanes with a speed, on a clock of nanoseconds: frames leave one after the other at the rate of
 // their lane and direction, take some time on the way, and wait at the other end's port until its process reads them.
-// Only time is simulated: payloads are not moved. What happens to rates and processes happens at a time of one's
-// choice. Nothing is ever lost. One thread.
+// Only time is simulated: payloads are not moved, so peers must not check them (PeerOptions::checksums). What happens
+// to rates and processes happens at a time of one's choice. Nothing is ever lost. One thread.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,7 @@ Stream::~Stream() {
 
 std::shared_ptr<Peer> Stream::make_peer(bool watched) {
   PeerOptions options;
+  options.checksums = Checksums::off;  // no payload is moved
   options.limits = {options_.chunk, std::max<std::size_t>(32 * chunk_cost(options_.chunk), 2 << 20), 0};
   options.clock = [this] { return network_.now(); };
   if (watched) {
