@@ -221,6 +221,7 @@ TEST(TcpLaneLoss, ASilentLaneIsKeptWhileItsHostAnswersBesideIt) {
 TEST(TcpLaneLoss, ALaneThatCannotSendIsReplaced) {
   TcpOptions options;
   options.lanes = 2;
+  options.checksums = Checksums::off;  // only the kernel may find that it cannot be read
   const Pair pair(options);
   Ends ends = open(pair);
   bring_up(pair, ends, "lane 1");
