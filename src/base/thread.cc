@@ -14,12 +14,14 @@
 namespace tutti {
 namespace {
 
-/// Threads inherit the mask of the thread that starts them.
+/// Threads inherit the mask of the thread that starts them. Signals that a thread raises by its own fault stay open:
+/// blocked, they would end the process without the handler (crash reports, sanitizers) that someone installed.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&all, own);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
