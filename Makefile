@@ -125,10 +125,11 @@ bench-simulation: ## 1,000,000 simulated jobs on networks that fail, and how oft
 	@cmake --build $(BUILD) -j $(JOBS) --target job_simulation
 	@bench/simulation.py $(BUILD) $(ARGS)
 
-bench-mutants: ## faults seeded into dialing, waking, membership and agreement: does the simulation notice each? (15 minutes)
+bench-mutants: ## faults seeded into dialing, waking, membership and agreement: does a test notice each? (15 minutes)
 	@scripts/install-deps test
 	@cmake --preset release -DTUTTI_TESTS=ON >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target job_simulation
+	@cmake --build $(BUILD) -j $(JOBS) --target job_simulation agreement_test control_test
+	@tests/mutants/run.py $(BUILD) --suite defects $(ARGS)
 	@tests/mutants/run.py $(BUILD) --suite jobs $(ARGS)
 
 bench-monitor: monitor-build ## what recording costs, and what it sees: tables, plots (10 minutes, root)

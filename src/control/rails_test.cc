@@ -151,6 +151,15 @@ TEST_F(Rails, JoiningTakesTheSecondAddressWhereTheFirstIsDead) {
   expect_all_said(1);
 }
 
+TEST_F(Rails, WhoWaitsToBeDialedDialsIfAFirewallKeepsTheOtherFromIt) {
+  for (auto& rail : rails) rail[1]->set_silent(true);
+  const auto start = Clock::now();
+  join();
+  EXPECT_LT(seconds_since(start), 3 * kTimeout);
+  say(0);
+  expect_all_said(1);
+}
+
 TEST_F(Rails, AProcessThatLeavesOverTheSecondRailHasNotDied) {
   join();
   Record<int> leaves;

@@ -2,7 +2,7 @@
 """Tests of the tests: seeds each fault of a suite into a copy of its file, links the suite's tests with it, and runs
 them until one fails. Prints a table; fails if a mutant survives, or its text is gone from the file.
 
-  tests/mutants/run.py BUILD [--suite links|jobs] [--only TEXT] [--jobs N] [--seeds N]
+  tests/mutants/run.py BUILD [--suite links|defects|jobs] [--only TEXT] [--jobs N] [--seeds N]
 
 BUILD is a Ninja build with the tests in it: everything but the files that a mutant changes is taken from there.
 """
@@ -30,18 +30,26 @@ SOUND_SEEDS = 500  # of the same, without a mutant
 FIRST_SEED = 1_000_000  # not those on which the simulation itself runs in `make test`
 
 
+class Test(NamedTuple):
+    program: str
+    limit: int = 30  # seconds of the CPU; one that hangs has noticed something. Others may use the machine, too
+    latest: int = 150  # seconds
+
+
 class Suite(NamedTuple):
     mutants: list
     sources: Path
     tests: tuple  # quick ones first
-    limit: int  # seconds of the CPU for a test; one that hangs has noticed something. Others may use the machine, too
-    latest: int  # seconds
 
 
+SIMULATION = Test("job_simulation", 3000, 3000)
 SUITES = {
     "links": Suite(link_mutants.MUTANTS, SOURCES / "transport",
-                   ("link_test", "lane_cases_test", "lane_failures_test", "fake_lanes_test", "lane_orders_test"), 30, 150),
-    "jobs": Suite(job_mutants.MUTANTS, SOURCES, ("job_simulation",), 3000, 3000),
+                   (Test("link_test"), Test("lane_cases_test"), Test("lane_failures_test"), Test("fake_lanes_test"),
+                    Test("lane_orders_test"))),
+    # What a review found is for the simulation to find.
+    "defects": Suite(job_mutants.DEFECTS, SOURCES, (SIMULATION,)),
+    "jobs": Suite(job_mutants.MUTANTS, SOURCES, (Test("agreement_test"), SIMULATION, Test("control_test", 100, 600))),
 }
 
 
@@ -65,7 +73,7 @@ class Build:
         self.compile_commands = {}
         for each in commands:  # the library's own comes first
             self.compile_commands.setdefault(each["file"], shlex.split(each["command"]))
-        self.link_commands = {test: self.link_command(test) for test in suite.tests}
+        self.link_commands = {test.program: self.link_command(test.program) for test in suite.tests}
 
     def link_command(self, test):
         commands = subprocess.run(["ninja", "-t", "commands", f"bin/{test}"], cwd=self.folder, check=True,
@@ -107,36 +115,36 @@ class Build:
             raise RuntimeError(f"{shlex.join(words)}\n{done.stderr}")
 
 
-def run_test(suite, test, program, seeds):
+def run_test(test, program, seeds):
     """Whether it passes, and what it printed."""
     environment = dict(os.environ, TUTTI_RUNS=str(RUNS), GTEST_FAIL_FAST="1")
     arguments = [str(program)]
-    if test == "job_simulation":
+    if test == SIMULATION:
         arguments += ["--first", str(FIRST_SEED), "--count", str(seeds), "--stop", "--jobs", "1"]
     with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           text=True) as process:
-        resource.prlimit(process.pid, resource.RLIMIT_CPU, (suite.limit, suite.limit))
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (test.limit, test.limit))
         try:
-            said, _ = process.communicate(timeout=suite.latest)
+            said, _ = process.communicate(timeout=test.latest)
             return process.returncode == 0, said
         except subprocess.TimeoutExpired:
             process.kill()
             # Of simulated jobs one that hangs ends by itself: the machine was too slow.
-            if test == "job_simulation":
-                raise TimeoutError(f"no verdict within {suite.latest} s") from None
+            if test == SIMULATION:
+                raise TimeoutError(f"no verdict within {test.latest} s") from None
             return False, ""
 
 
 def first_failure(build, folder, replaced, seeds):
     """The test that fails, how long that took and what it said; None: all pass."""
     for test in build.suite.tests:
-        program = folder / test
-        build.link(test, replaced, program)
+        program = folder / test.program
+        build.link(test.program, replaced, program)
         start = time.monotonic()
-        passed, said = run_test(build.suite, test, program, seeds)
+        passed, said = run_test(test, program, seeds)
         if not passed:
             violation = next((line for line in said.splitlines() if line.startswith("seed ")), "")
-            return test, time.monotonic() - start, violation
+            return test.program, time.monotonic() - start, violation
     return None
 
 

@@ -50,6 +50,7 @@ void SimulatedJob::run() {
   const int count =
       draw_.chance(0.4) ? network_.hosts() : std::max(network_.hosts(), static_cast<int>(draw_.pick(2, 5)));
   ranks_.resize(static_cast<std::size_t>(count));
+  leaver_ = static_cast<int>(draw_.pick(0, count - 1));
   replacements_ = harm_ == Harm::deadly ? 1 : 0;
   ++counts_[fmt::format("jobs: {}", harm_ == Harm::none         ? "no fault"
                                     : harm_ == Harm::survivable ? "survivable faults"
@@ -134,9 +135,9 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
       agreed = done.has_value();
     }
     if (done && at >= steps_) break;
-    if (done && at >= leaves_at_ && number == 0) {
+    if (done && at >= leaves_at_ && number == leaver_) {
       if (timeout_ == 0) return;
-      sleep_seconds(2 * timeout_ + kSlack);  // it lives, and comes too late
+      sleep_seconds(2 * (timeout_ + shrink_seconds_) + kSlack);  // it lives, and comes when the others have gone on
     }
     if (done) done = step(number, *current, at);
     if (done) {
@@ -144,7 +145,8 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
       continue;
     }
     judge(number, "step", done.error());
-    if (++losses > 4 || leaves_at_ != kNever) return;
+    if (leaves_at_ != kNever) return timeout_ > 0 ? leave_out(number, *current) : void();
+    if (++losses > 4) return;
     std::optional<Communicator> rest = recover(number, *current, lineage);
     if (rest && lineage % 2 == 0) {
       expect_abort(number, *rest);
@@ -307,10 +309,38 @@ void SimulatedJob::expect_abort(int number, Communicator& fresh) {
   ++counts_["aborted after shrinking"];
 }
 
+/// One came too late: the others go on without it if they are a majority, and it is told so.
+void SimulatedJob::leave_out(int number, Communicator& whole) {
+  const bool is_late = number == leaver_;
+  const int others = whole.size() - 1;
+  const bool go_on = 2 * others > whole.size();
+  ShrinkOptions options;
+  options.seconds = shrink_seconds_;
+  const Time since = kernel_.now();
+  Result<Communicator> rest = whole.shrink(options);
+  if (is_late && go_on)
+    check_time(number, "the shrink of a latecomer", since, 0, kNews - kSlack);
+  else
+    check_time(number, "shrink without a latecomer", since, 0, 2 * options.seconds);
+  const bool is_free = is_late && !go_on;  // the other one has given up, and ended in order: either is right
+  if (!is_free && rest.has_value() != (go_on && !is_late))
+    return kernel_.fail(fmt::format("process {}, {}late, of {}: shrink {}", number, is_late ? "" : "not ", others + 1,
+                                    rest ? "went on" : rest.error().to_string()));
+  ++counts_[fmt::format("latecomers left out: {}", rest ? "went on" : is_late ? "told" : "no majority")];
+  if (!rest || is_late) return;
+  std::uint64_t sum = 1;
+  const Status reduced = rest->all_reduce(&sum, &sum, 1, DataType::uint64, Operator::sum);
+  if (!reduced || sum != static_cast<std::uint64_t>(others)) kernel_.fail("those who went on without a latecomer fail");
+  // Whoever has ended tells it nothing.
+  const Time latest = kernel_.now() + 20 * kSecond;
+  while (kernel_.now() < latest && !ranks_[static_cast<std::size_t>(leaver_)].ended) sleep_seconds(0.05);
+}
+
 std::optional<Communicator> SimulatedJob::recover(int number, Communicator& broken, std::uint64_t& lineage) {
   Rank& self = ranks_[static_cast<std::size_t>(number)];
   ShrinkOptions options;
   options.seconds = shrink_seconds_;
+  disturb_recovery(lineage);
   const Time since = kernel_.now();
   const Time stopped = self.stopped;
   Result<Communicator> rest = broken.shrink(options);

@@ -59,11 +59,13 @@ class SimulatedJob {
   void expect_abort(int number, Communicator& fresh);
   std::optional<Communicator> recover(int number, Communicator& broken, std::uint64_t& lineage);
   std::optional<Communicator> grow(int number, Communicator& small, std::uint64_t lineage);
+  void leave_out(int number, Communicator& whole);
   void check_time(int number, const char* call, Time since, Time stopped_before, double seconds);
   void judge(int number, const char* call, const Error& error);
 
   // Faults:
   void plan_faults();
+  void disturb_recovery(std::uint64_t lineage);
   Time spend_outage(Time wanted);
   bool spend_relays();
   void inject(int kind);
@@ -77,7 +79,8 @@ class SimulatedJob {
   Network network_;
   Harm harm_;
   int steps_;
-  int leaves_at_;    // at this step the first rank leaves, in order; with a time-out it comes too late
+  int leaves_at_;    // at this step a rank leaves, in order; with a time-out it comes too late
+  int leaver_ = 0;   // which
   double timeout_;   // seconds, of an operation; 0: none, as is the default
   double patience_;  // seconds that an operation may take
   double shrink_seconds_ = 4;
@@ -85,6 +88,7 @@ class SimulatedJob {
   std::optional<UniqueId> id_;
   std::map<std::uint64_t, Decision> decisions_;
   std::map<std::uint64_t, bool> grows_;  // by lineage: whether its ranks take in a newcomer
+  std::set<std::uint64_t> recoveries_;   // lineages of which a rank has begun to shrink
   int replacements_ = 0;                 // processes that may still be started for those that were killed
   int killed_ = 0;
   int created_ = 0;                 // ranks that are in the first communicator

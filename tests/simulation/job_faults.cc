@@ -49,6 +49,15 @@ void SimulatedJob::plan_faults() {
   }
 }
 
+/// Faults like to come in swarms: one more while those who are left agree who that is.
+void SimulatedJob::disturb_recovery(std::uint64_t lineage) {
+  if (!recoveries_.insert(lineage).second || !draw_.chance(0.5)) return;
+  const int last = harm_ == Harm::splitting ? kFaults - 1 : kKill;
+  const int kind = only_kills_ || draw_.chance(0.4) ? kKill : static_cast<int>(draw_.pick(0, last));
+  kernel_.after(draw_.chance(0.5) ? draw_.pick(0, 3000) * kMicrosecond : draw_.pick(0, 2000) * kMillisecond,
+                [this, kind] { inject(kind); });
+}
+
 /// Returns how long an outage may last that leaves no way, at most `wanted`.
 Time SimulatedJob::spend_outage(Time wanted) {
   const Time spent = std::min(wanted, outages_left_);
