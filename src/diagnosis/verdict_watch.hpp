@@ -34,7 +34,7 @@ class VerdictWatch {
  private:
   struct Known {
     Verdict verdict;
-    double told_at = 0;
+    double first_seen = 0, last_seen = 0, told_at = 0;
     int seen = 0, unseen = 0;  // looks in a row
     bool told = false;
   };

@@ -46,6 +46,19 @@ TEST(VerdictWatch, waits_to_see_slowness_twice_and_to_miss_it_three_times) {
   EXPECT_EQ(watch.update(at(7), {}).size(), 1U);
 }
 
+TEST(VerdictWatch, waits_for_a_while_however_often_it_looks) {
+  VerdictWatch watch;
+  int told_at = 0, over_at = 0;  // looks, ten a second
+  for (int look = 1; look <= 40; ++look) {
+    std::vector<Verdict> verdicts;
+    if (look <= 20) verdicts.push_back(verdict(FaultClass::slow_link, 3));
+    for (const VerdictChange& change : watch.update(at(10 + 0.1 * look), verdicts))
+      (change.began ? told_at : over_at) = look;
+  }
+  EXPECT_NEAR(told_at, 6, 1);
+  EXPECT_NEAR(over_at, 30, 1);
+}
+
 TEST(VerdictWatch, remembers_what_is_over) {
   VerdictWatch watch;
   watch.update(at(1), {verdict(FaultClass::crashed, 3)});

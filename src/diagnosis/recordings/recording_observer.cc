@@ -18,9 +18,11 @@ using monitor::ProcessView;
 constexpr double kLoadWindow = 10;         // seconds over which a lack of cores is averaged
 constexpr double kFlapWindow = 300;        // seconds in which losses of a lane count
 constexpr double kCorruptionWindow = 300;  // seconds for which a corrupted chunk is told
-constexpr double kEnough = 1 << 20;        // bytes between two looks, for a pace
+constexpr double kEnough = 1 << 20;        // bytes for a pace, of one look or several
+constexpr double kLongestPace = 2;         // seconds in which a lane sends as much, or it is hardly used
 constexpr std::size_t kLooks = 16;         // of which paces are kept
 constexpr double kOneLookError = 0.3;      // of the logarithm of a pace that was seen once
+constexpr std::size_t kSettled = 8;        // looks, before a pace is what a path can do: the first may be of a burst
 constexpr double kLeastError = 0.02;
 
 /// All counters of a rank's part, summed up: whatever moves changes it.
@@ -158,10 +160,13 @@ void RecordingObserver::note_lanes(const std::vector<SeenProcess>& processes, st
       if (is_corrupted(lane, telemetry.now)) note_corruption(process, lane, peer, telemetry);
     }
   }
-  for (DelayFacts& delay : telemetry.delays) delay.relative *= best_rates_[delay.path];
+  std::map<int, double> best_rates = best_rates_;
+  for (const DelayFacts& delay : telemetry.delays)
+    best_rates[delay.path] = std::max(best_rates[delay.path], 1 / delay.relative);
+  for (DelayFacts& delay : telemetry.delays) delay.relative *= best_rates[delay.path];
   std::erase_if(telemetry.delays, [](const DelayFacts& delay) { return !std::isfinite(delay.relative); });
   if (reach_ == Reach::job)
-    for (const auto& [path, rate] : best_rates_) telemetry.paths.push_back({path, rate});
+    for (const auto& [path, rate] : best_rates) telemetry.paths.push_back({path, rate});
 }
 
 /// Returns its index.
@@ -195,26 +200,30 @@ void RecordingObserver::note_corruption(const SeenProcess& process, const LaneVi
   telemetry.corruptions.push_back({process.index, other, path, std::max(lane.returned_chunks, least)});
 }
 
-/// What the receiver was late for is not the way's fault. Paths differ: a pace is relative to the best of its path.
+/// What the receiver was late for is not the way's fault. The delay is in seconds a byte here.
 void RecordingObserver::note_pace(const SeenProcess& process, const LaneView& lane, int peer, Telemetry& telemetry) {
   LanePace& pace = paces_[{process.view->file, lane.slot, lane.epoch}];
   const double busy = lane.busy - lane.receiver_late;
   const double sent = static_cast<double>(lane.done_bytes - std::min(lane.done_bytes, pace.bytes));
-  if (pace.at > 0 && sent >= kEnough && busy > pace.busy) {
+  const bool is_enough = pace.at > 0 && sent >= kEnough && busy > pace.busy;
+  if (is_enough) {
     pace.seconds_per_byte.push_back(std::log((busy - pace.busy) / sent));
     if (pace.seconds_per_byte.size() > kLooks) pace.seconds_per_byte.pop_front();
   }
-  pace.at = telemetry.now;
-  pace.busy = busy;
-  pace.bytes = lane.done_bytes;
+  if (is_enough || telemetry.now - pace.at > kLongestPace) {
+    pace.at = telemetry.now;
+    pace.busy = busy;
+    pace.bytes = lane.done_bytes;
+  }
   if (pace.seconds_per_byte.empty()) return;
   std::vector<double> values(pace.seconds_per_byte.begin(), pace.seconds_per_byte.end());
   const double count = static_cast<double>(values.size());
   const Center center = center_of(values);
-  const double error = values.size() < 2 ? kOneLookError : std::max(kLeastError, center.spread / std::sqrt(count));
+  // A few looks may agree by chance.
+  const double error = std::max({kLeastError, center.spread / std::sqrt(count), kOneLookError / count});
   const int path = static_cast<int>(lane.index);
   const double seconds = std::exp(center.median);
-  best_rates_[path] = std::max({best_rates_[path], lane.usual, 1 / seconds});
+  best_rates_[path] = std::max({best_rates_[path], lane.usual, values.size() < kSettled ? 0 : 1 / seconds});
   const auto& processes = telemetry.processes;
   const bool local =
       processes[static_cast<std::size_t>(process.index)].host == processes[static_cast<std::size_t>(peer)].host;

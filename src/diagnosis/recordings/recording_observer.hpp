@@ -60,7 +60,7 @@ class RecordingObserver {
   std::map<std::pair<std::string, std::uint64_t>, SeenCount> progress_;  // of a recording's communicators
   std::map<int, std::deque<CoreWait>> loads_;
   std::map<LaneKey, LanePace> paces_;
-  std::map<int, double> best_rates_;  // of each path, bytes per second
+  std::map<int, double> best_rates_;  // of each path, bytes per second, ever; paths differ
 };
 
 }  // namespace tutti::diagnosis

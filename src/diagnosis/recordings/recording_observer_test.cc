@@ -251,6 +251,40 @@ TEST(RecordingObserver, does_not_judge_by_a_single_pace) {
   EXPECT_TRUE(faults_of(telemetry[0]).empty());
 }
 
+TEST(RecordingObserver, does_not_judge_by_a_few_paces_that_agree_by_chance) {
+  RecordingObserver observer;
+  std::vector<Telemetry> telemetry;
+  for (int look = 1; look <= 4; ++look) telemetry = observer.observe(at(kNow + look, busy_lanes(look, 1.5)), {});
+  EXPECT_TRUE(faults_of(telemetry[0]).empty());
+  for (int look = 5; look <= 17; ++look) telemetry = observer.observe(at(kNow + look, busy_lanes(look, 1.5)), {});
+  EXPECT_EQ(faults_of(telemetry[0]), Faults{FaultClass::slow_sender});
+}
+
+TEST(RecordingObserver, measures_a_lane_that_sends_little_between_two_looks) {
+  RecordingObserver observer;
+  std::vector<Telemetry> telemetry;
+  for (int look = 1; look <= 50; ++look) {  // 200 kB each
+    std::vector<ProcessView> processes = busy_lanes(look, 2);
+    for (ProcessView& view : processes)
+      for (LaneView& each : view.lanes) each.done_bytes /= 50;
+    telemetry = observer.observe(at(kNow + 0.1 * look, processes), {});
+  }
+  EXPECT_EQ(faults_of(telemetry[0]), Faults{FaultClass::slow_sender});
+}
+
+TEST(RecordingObserver, does_not_take_a_burst_at_the_start_for_what_a_path_can_do) {
+  RecordingObserver observer;
+  std::vector<Telemetry> telemetry;
+  for (int look = 1; look <= 30; ++look) {
+    std::vector<ProcessView> processes = busy_lanes(look, 1);
+    for (ProcessView& view : processes)  // path 1 was three times as fast between the first looks
+      for (LaneView& each : view.lanes)
+        if (each.index == 1) each.busy -= 2.0 / 3 * 0.01 * std::min(look, 3);
+    telemetry = observer.observe(at(kNow + look, processes), {});
+    EXPECT_TRUE(faults_of(telemetry[0]).empty()) << "look " << look;
+  }
+}
+
 TEST(RecordingObserver, counts_how_often_a_lane_was_lost) {
   std::vector<ProcessView> processes{process(0, 2), process(1, 2)};
   processes[0].lanes.push_back(lane(1, 1, 0, 0));
