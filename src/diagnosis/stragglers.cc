@@ -28,7 +28,10 @@ struct Lateness {
 class Stragglers {
  public:
   Stragglers(const Telemetry& telemetry, const DiagnosisOptions& options)
-      : telemetry_(telemetry), options_(options), waited_(telemetry.processes.size()) {}
+      : telemetry_(telemetry),
+        options_(options),
+        waited_(telemetry.processes.size()),
+        unseen_(telemetry.processes.size()) {}
 
   void judge(std::vector<Verdict>& verdicts);
 
@@ -39,12 +42,15 @@ class Stragglers {
   const Telemetry& telemetry_;
   const DiagnosisOptions& options_;
   std::vector<double> waited_;  // share of the time that each process waits, in all communicators
+  std::vector<bool> unseen_;    // whether it may wait in sends and receives of which not enough is known
   std::vector<Lateness> late_;
   std::vector<double> own_;  // beside late_: of what it waits, the part in that communicator
 };
 
 void Stragglers::compare(std::size_t index) {
   const CommunicatorFacts& communicator = telemetry_.communicators[index];
+  for (const MemberFacts& member : communicator.members)
+    if (communicator.learning && member.process >= 0) unseen_[static_cast<std::size_t>(member.process)] = true;
   if (communicator.waits.empty()) return;
   // Of members that are out of sight nobody knows how long they waited.
   std::vector<const MemberFacts*> members;
@@ -58,6 +64,10 @@ void Stragglers::compare(std::size_t index) {
     if (waiter != members.end() && (*waiter)->rank == wait.waiter)
       waits[static_cast<std::size_t>(waiter - members.begin())] += wait.share;
   }
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (members[i]->process >= 0) waited_[static_cast<std::size_t>(members[i]->process)] += waits[i];
+  // In sends and receives each rank knows its own waits only: none can be left out.
+  if (communicator.exchanges && static_cast<int>(members.size()) < communicator.size) return;
   std::vector<double> sorted = waits;
   // Of two, the other; of few, the upper middle: a straggler among them must not be the middle.
   const double usual = members.size() == 2 ? *std::max_element(waits.begin(), waits.end())
@@ -70,7 +80,6 @@ void Stragglers::compare(std::size_t index) {
   for (std::size_t i = 0; i < members.size(); ++i) {
     const int process = members[i]->process;
     if (process < 0) continue;
-    waited_[static_cast<std::size_t>(process)] += waits[i];
     if (usual - waits[i] < threshold) continue;
     late_.push_back({process, index, usual - waits[i], threshold});
     own_.push_back(waits[i]);
@@ -98,6 +107,7 @@ void Stragglers::judge(std::vector<Verdict>& verdicts) {
   for (std::size_t i = 0; i < telemetry_.communicators.size(); ++i) compare(i);
   std::map<int, std::pair<double, const Lateness*>> worst;
   for (std::size_t i = 0; i < late_.size(); ++i) {
+    if (unseen_[static_cast<std::size_t>(late_[i].process)]) continue;
     // Who waits elsewhere is late because of somebody else.
     const double excused = waited_[static_cast<std::size_t>(late_[i].process)] - own_[i];
     const double share = late_[i].share - excused;

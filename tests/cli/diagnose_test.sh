@@ -185,6 +185,26 @@ broken_nvml() {
   job=
 }
 
+# Ranks are stages of a pipeline, which send and receive.
+start_stages() {
+  "$tutti" diagnose --watch 0.3 >changes 2>&1 &
+  watch=$!
+  start_job --pipeline 8 --milliseconds 5 --step 0 "$@"
+}
+
+slow_stage() {
+  start_stages --fault late --rank 2 --late 5
+  wait_until grep -qE '^[0-9:]+ straggler: rank 2 ' changes
+  sleep 3
+  [ "$(grep -c straggler changes)" -eq 1 ] || fail "it alone is told: $(cat changes)"
+}
+
+even_stages() {
+  start_stages
+  sleep 10
+  ! grep -q . changes || fail "nothing is wrong: $(cat changes)"
+}
+
 wrong_call() {
   start_job --fault wrong-call --rank 1
   names mismatched_call 1

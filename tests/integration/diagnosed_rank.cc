@@ -1,8 +1,8 @@
 // One rank of a job that looks like training: it computes (sleeps), reduces some large buffers and a small one, and
 // starts again, until a file named `stop` exists. With --training it also exchanges with all ranks of its half of the
-// job, and passes something on along a pipeline. From a step on, or once a file named `begin` exists, the rank that is
-// told to does something wrong. A rank whose call fails says so and stays, so that what it has recorded can be looked
-// at.
+// job, and passes something on along a pipeline; with --pipeline, ranks are its stages. From a step on, or once a file
+// named `begin` exists, the rank that is told to does something wrong. A rank whose call fails says so and stays, so
+// that what it has recorded can be looked at.
 #include <fmt/core.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,12 +29,14 @@ struct Arguments {
   double late = 0;  // milliseconds that the rank computes longer; 0: twice as long as the others
   int buffers = 3;
   bool training = false;
+  int pipeline = 0;  // micro-batches of a step; 0: ranks are no stages
 };
 
 /// What a step works on.
 struct Job {
   std::unique_ptr<Communicator> world;
-  std::unique_ptr<Communicator> half;  // null without --training
+  std::unique_ptr<Communicator> half;    // null without --training
+  std::unique_ptr<Communicator> stages;  // null without --pipeline
 };
 
 bool told_to_stop() { return ::access("stop", F_OK) == 0; }
@@ -75,6 +78,21 @@ Status exchange(const Job& job) {
   return {};
 }
 
+/// Micro-batches from the first stage to the last, then their gradients back. `work`: what a stage does for each.
+Status run_stages(Communicator& stages, int micro_batches, const std::function<void()>& work) {
+  std::vector<float> data(1 << 14);
+  const int before = stages.rank() - 1, after = stages.rank() + 1 < stages.size() ? stages.rank() + 1 : -1;
+  for (const auto& [from, to] : {std::pair(before, after), std::pair(after, before)})
+    for (int i = 0; i < micro_batches; ++i) {
+      if (from >= 0)
+        if (Status done = stages.recv(data.data(), data.size(), DataType::float32, from); !done) return done;
+      work();
+      if (to >= 0)
+        if (Status done = stages.send(data.data(), data.size(), DataType::float32, to); !done) return done;
+    }
+  return {};
+}
+
 /// The small reduction says whether any rank is told to stop, so that all stop after the same step.
 Result<bool> reduce(Communicator& communicator, const Arguments& arguments, bool wrong) {
   std::vector<float> buffer(1 << 16);
@@ -97,6 +115,11 @@ Result<Job> make_job(const Arguments& arguments) {
   auto world = Communicator::create_from_environment(Options::from_environment());
   if (!world) return tl::unexpected(world.error());
   job.world = std::make_unique<Communicator>(*std::move(world));
+  if (arguments.pipeline > 0) {
+    auto stages = job.world->duplicate();
+    if (!stages) return tl::unexpected(stages.error());
+    job.stages = std::make_unique<Communicator>(*std::move(stages));
+  }
   if (!arguments.training) return job;
   auto half = job.world->split(2 * job.world->rank() / job.world->size());
   if (!half) return tl::unexpected(half.error());
@@ -115,7 +138,8 @@ int run(int argc, char** argv) {
                  "milliseconds that the rank computes longer; 0: twice as long as the others");
   app.add_option("--buffers", arguments.buffers, "number of buffers that a step reduces");
   app.add_flag("--training", arguments.training, "all_to_all in halves of the job, and a pipeline");
-  app.add_option("--milliseconds", arguments.milliseconds, "a step computes for");
+  app.add_option("--pipeline", arguments.pipeline, "micro-batches of a step, for which each rank computes as a stage");
+  app.add_option("--milliseconds", arguments.milliseconds, "a step, or a micro-batch, computes for");
   CLI11_PARSE(app, argc, argv);
   Result<Job> made = make_job(arguments);
   if (!made) {
@@ -130,9 +154,12 @@ int run(int argc, char** argv) {
       fmt::print("ready\n");
       std::fflush(stdout);
     }
-    compute(arguments.milliseconds);
-    if (misbehaves) misbehave(arguments, !std::exchange(has_begun, true));
-    const Status exchanged = exchange(job);
+    const auto work = [&] {
+      compute(arguments.milliseconds);
+      if (misbehaves) misbehave(arguments, !std::exchange(has_begun, true));
+    };
+    if (job.stages == nullptr) work();
+    const Status exchanged = job.stages == nullptr ? exchange(job) : run_stages(*job.stages, arguments.pipeline, work);
     const Result<bool> done = exchanged ? reduce(*job.world, arguments, misbehaves && arguments.fault == "wrong-call")
                                         : tl::unexpected(exchanged.error());
     if (!done) {

@@ -26,8 +26,23 @@ struct KnownCommunicator {
   const CommunicatorFacts* rhythm_from = nullptr;
   bool rhythm_is_heard = false;
   std::vector<const CommunicatorFacts*> heard;  // of hosts that answer and have members in it
-  std::vector<WaitFacts> waits;                 // as the hosts tell them
+  std::size_t heard_members = 0;
+  std::vector<WaitFacts> waits;  // as the hosts tell them
 };
+
+/// Puts together who waits for whom. In sends and receives each rank knows its own waits: those of all are needed. Of
+/// collectives, a host with a part of the ranks compares these with one another only.
+void merge_waits(KnownCommunicator& known) {
+  CommunicatorFacts& facts = known.facts;
+  bool all_know = known.heard_members == static_cast<std::size_t>(facts.size);
+  for (const CommunicatorFacts* each : known.heard) {
+    facts.exchanges = facts.exchanges || each->exchanges;
+    all_know = all_know && each->exchanges && !each->learning;
+  }
+  facts.learning = facts.exchanges && !all_know;
+  if (facts.learning) return;
+  facts.waits = facts.exchanges || known.heard.size() == 1 ? std::move(known.waits) : waits_across(known.heard);
+}
 
 bool is_alive(ProcessState state) { return state == ProcessState::running || state == ProcessState::stopped; }
 
@@ -229,6 +244,7 @@ void JobMerge::add_members(const PartOfJob& part, const CommunicatorFacts& from,
     if (own.contains(flow.source)) known.facts.flows.push_back(flow);
   if (!part.host->heard) return;
   known.heard.push_back(&from);
+  known.heard_members += own.size();
   for (const WaitFacts& wait : from.waits)
     if (own.contains(wait.waiter)) known.waits.push_back(wait);
 }
@@ -306,8 +322,7 @@ void JobMerge::finish_communicators() {
     known.facts.rhythm = known.rhythm_from->rhythm;
     known.facts.sites = known.rhythm_from->sites;
     known.facts.traffic = known.rhythm_from->traffic;
-    // A host with a part of the ranks compares these with one another only.
-    known.facts.waits = known.heard.size() > 1 ? waits_across(known.heard) : std::move(known.waits);
+    merge_waits(known);
     job_.communicators.push_back(std::move(known.facts));
   }
   for (const auto& [path, rate] : best_rates_) job_.paths.push_back({path, rate});

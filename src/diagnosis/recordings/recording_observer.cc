@@ -90,6 +90,7 @@ std::vector<Telemetry> RecordingObserver::observe(const monitor::Snapshot& snaps
     telemetry.window = snapshot.now - first_look_;
     for (const SeenProcess& process : processes) telemetry.processes.push_back(process_facts(*process.view, job));
     telemetry.communicators = communicator_facts(processes, job, snapshot.now);
+    end_waits_.note(processes, snapshot.now, telemetry);
     note_progress(processes, snapshot.now, telemetry);
     note_starvation(starvation, telemetry);
     note_lanes(processes, job, telemetry);
@@ -110,6 +111,7 @@ void RecordingObserver::forget_what_is_gone(const monitor::Snapshot& snapshot,
                                             const std::map<int, double>& starvation) {
   std::set<std::string> files;
   for (const ProcessView& process : snapshot.processes) files.insert(process.file);
+  end_waits_.keep(files);
   std::erase_if(progress_, [&](const auto& each) { return !files.contains(each.first.first); });
   std::erase_if(paces_, [&](const auto& each) { return !files.contains(std::get<0>(each.first)); });
   std::erase_if(loads_, [&](const auto& each) { return !starvation.contains(each.first); });

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "diagnosis/recordings/end_waits.hpp"
 #include "diagnosis/recordings/recording_facts.hpp"
 #include "diagnosis/telemetry/telemetry.hpp"
 #include "monitor/read/snapshot.hpp"
@@ -59,6 +60,7 @@ class RecordingObserver {
   double first_look_ = 0;
   std::map<std::pair<std::string, std::uint64_t>, SeenCount> progress_;  // of a recording's communicators
   std::map<int, std::deque<CoreWait>> loads_;
+  EndWaits end_waits_;
   std::map<LaneKey, LanePace> paces_;
   std::map<int, double> best_rates_;  // of each path, bytes per second, ever; paths differ
 };

@@ -144,6 +144,8 @@ struct CommunicatorFacts {
   int size = 0;
   std::vector<MemberFacts> members;  // those that are known, in order of rank
   std::vector<FlowFacts> flows;
+  bool exchanges = false;  // members send and receive more than they call collectives: waits are those in all calls,
+  bool learning = false;   // and are not known yet
   std::vector<WaitFacts> waits;
   RhythmFacts rhythm;
   std::vector<CallSiteFacts> sites;

@@ -130,6 +130,8 @@ void fields_of(const Visitor& visit, const CommunicatorFacts&) {
   visit("size", &CommunicatorFacts::size);
   visit("members", &CommunicatorFacts::members);
   visit("flows", &CommunicatorFacts::flows);
+  visit("exchanges", &CommunicatorFacts::exchanges);
+  visit("learning", &CommunicatorFacts::learning);
   visit("waits", &CommunicatorFacts::waits);
   visit("rhythm", &CommunicatorFacts::rhythm);
   visit("sites", &CommunicatorFacts::sites);
