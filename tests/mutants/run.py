@@ -3,6 +3,7 @@
 them until one fails. Prints a table; fails if a mutant survives, or its text is gone from the file.
 
   tests/mutants/run.py BUILD [--suite links|defects|jobs] [--only TEXT] [--jobs N] [--seeds N]
+  tests/mutants/run.py BUILD --apply     only checks that the texts of all suites are still in their files
 
 BUILD is a Ninja build with the tests in it: everything but the files that a mutant changes is taken from there.
 """
@@ -57,10 +58,27 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path)
     parser.add_argument("--suite", choices=SUITES, default="links")
+    parser.add_argument("--apply", action="store_true", help="run nothing: does each mutant apply?")
     parser.add_argument("--only", default="", help="mutants with this text in what they break")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (2)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"simulated jobs at most for a mutant ({SEEDS})")
     return parser.parse_args()
+
+
+def count_of_text(edit, sources):
+    return (sources / edit.file).read_text().count(edit.text)
+
+
+def check_texts():
+    """Prints the mutants of all suites that apply no more. Returns how many there are."""
+    lost = 0
+    for name, suite in SUITES.items():
+        for mutant in suite.mutants:
+            for edit in mutant.edits():
+                if (count := count_of_text(edit, suite.sources)) != 1:
+                    lost += 1
+                    print(f"{name}: {mutant.breaks}: its text stands {count} times in {edit.file}")
+    return lost
 
 
 class Build:
@@ -184,6 +202,8 @@ def try_mutant(build, mutant, seeds):
 
 def main():
     arguments = parse_arguments()
+    if arguments.apply:
+        return 1 if check_texts() else 0
     suite = SUITES[arguments.suite]
     build = Build(arguments.build, suite)
     chosen = [mutant for mutant in suite.mutants if arguments.only in mutant.breaks]

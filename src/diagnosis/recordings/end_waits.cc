@@ -71,11 +71,11 @@ void EndWaits::note(const std::vector<SeenProcess>& processes, double now, Telem
       known.waits.insert(known.waits.end(), own.begin(), own.end());
     }
   for (CommunicatorFacts& communicator : telemetry.communicators) {
-    Known& known = communicators[communicator.id];
-    if (!known.exchanges) continue;
+    const auto known = communicators.find(communicator.id);
+    if (known == communicators.end() || !known->second.exchanges) continue;
     communicator.exchanges = true;
-    communicator.learning = known.learning;
-    communicator.waits = known.learning ? std::vector<WaitFacts>() : std::move(known.waits);
+    communicator.learning = known->second.learning;
+    communicator.waits = communicator.learning ? std::vector<WaitFacts>() : std::move(known->second.waits);
   }
 }
 
