@@ -308,6 +308,30 @@ TEST(Join, IsNotDelayedByGarbageOrSilence) {
   EXPECT_TRUE(second);
 }
 
+TEST(Store, SaysAtOnceIfItCannotHoldAllRanks) {
+  const std::uint16_t port = free_port();
+  std::array<int, 2> said{};
+  ASSERT_EQ(pipe(said.data()), 0);
+  const pid_t host = fork();
+  if (host == 0) {
+    const rlimit few{64, 64};
+    setrlimit(RLIMIT_NOFILE, &few);
+    const Answer answer = join(info_of(0, 100, port));
+    const std::string why = answer ? "joined" : answer.error().message;
+    (void)!write(said[1], why.data(), why.size());
+    _exit(0);
+  }
+  close(said[1]);
+  std::array<char, 512> why{};
+  const double seconds = seconds_of([&] { EXPECT_GT(read(said[0], why.data(), why.size() - 1), 0); });
+  EXPECT_LT(seconds, 5);
+  EXPECT_NE(std::string(why.data()).find("100 ranks meet at rank 0, which needs 116 descriptors and may open 64"),
+            std::string::npos)
+      << why.data();
+  waitpid(host, nullptr, 0);
+  close(said[0]);
+}
+
 TEST(Store, LeavesDescriptorsToTheApplicationHoweverManyStrangersThereAre) {
   const std::uint16_t port = free_port();
   // A process of its own with few descriptors hosts the store; it counts what is left to it when all strangers are in.

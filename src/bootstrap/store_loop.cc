@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -19,6 +20,16 @@ Error make_error(ErrorCode code, std::string message, int peer = -1) {
   error.message = std::move(message);
   error.peer = peer;
   return error;
+}
+
+/// Returns why so many ranks cannot meet here: each holds a connection until all have come. Empty: they can.
+std::string lack_of_descriptors(int ranks) {
+  constexpr rlim_t kOthers = 16;  // that a process has open besides, at least
+  rlimit limit{};
+  const rlim_t needed = static_cast<rlim_t>(ranks) + kOthers;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) return {};
+  return fmt::format("{} ranks meet at rank 0, which needs {} descriptors and may open {} (see ulimit -n)", ranks,
+                     needed, limit.rlim_cur);
 }
 
 }  // namespace
@@ -172,6 +183,8 @@ void StoreLoop::admit(Id id, StoreConnection& connection, JoinRequest request) {
     return fail_all(make_error(ErrorCode::refused, said.why, connection.rank));
   tell_joined(connection.rank);
   if (attendance_.joined() == 1) {
+    if (std::string why = lack_of_descriptors(attendance_.size()); !why.empty())
+      return fail_all(make_error(ErrorCode::system, std::move(why), 0));
     late_warning_ = loop_.now() + settings().late_warning;
     for (auto& [key, other] : connections_)
       if (other.newcomer && other.phase == Phase::waiting) {
