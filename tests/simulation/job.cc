@@ -145,7 +145,10 @@ void SimulatedJob::train(int number, Communicator communicator, std::uint64_t li
       continue;
     }
     judge(number, "step", done.error());
-    if (leaves_at_ != kNever) return timeout_ > 0 ? leave_out(number, *current) : void();
+    if (leaves_at_ != kNever) {
+      if (timeout_ > 0) leave_out(number, *current);
+      return;
+    }
     if (++losses > 4) return;
     std::optional<Communicator> rest = recover(number, *current, lineage);
     if (rest && lineage % 2 == 0) {

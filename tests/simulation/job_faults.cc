@@ -49,7 +49,7 @@ void SimulatedJob::plan_faults() {
   }
 }
 
-/// Faults like to come in swarms: one more while those who are left agree who that is.
+/// In half of the recoveries one more fault happens while those who are left agree on who that is.
 void SimulatedJob::disturb_recovery(std::uint64_t lineage) {
   if (!recoveries_.insert(lineage).second || !draw_.chance(0.5)) return;
   const int last = harm_ == Harm::splitting ? kFaults - 1 : kKill;

@@ -26,8 +26,8 @@ struct KnownCommunicator {
   const CommunicatorFacts* rhythm_from = nullptr;
   bool rhythm_is_heard = false;
   std::vector<const CommunicatorFacts*> heard;  // of hosts that answer and have members in it
-  std::size_t heard_members = 0;
-  std::vector<WaitFacts> waits;  // as the hosts tell them
+  std::size_t heard_members = 0;                // that these have
+  std::vector<WaitFacts> waits;                 // as the hosts tell them
 };
 
 /// Puts together who waits for whom. In sends and receives each rank knows its own waits: those of all are needed. Of
